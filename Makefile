@@ -1,0 +1,72 @@
+# `make help` lists the targets. Everything runs inside .venv, which `make setup` builds.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+UV     := $(shell command -v uv 2>/dev/null)
+COMPILE = uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+          --no-emit-index-url --no-emit-find-links --no-header --no-annotate
+export PYTHONDONTWRITEBYTECODE ?= 1
+
+ifdef UV
+INSTALL = uv pip install --quiet --python $(BIN)/python
+MAKE_VENV = uv venv --quiet --allow-existing --python $(PYTHON) $(VENV)
+else
+INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
+MAKE_VENV = $(PYTHON) -m venv $(VENV)
+endif
+
+.DEFAULT_GOAL := help
+.PHONY: help setup setup-dev demo test test-faults test-slow lint format bench lock clean
+
+help:  ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
+
+setup: $(VENV)/.run-installed  ## build .venv with what a run needs (idempotent)
+
+setup-dev: $(VENV)/.dev-installed  ## the same, plus what tests, linters and benches need
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))' || \
+	  { echo "headrace needs Python 3.11 to 3.13; $(PYTHON) is $$($(PYTHON) -V 2>&1). Try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 2; }
+	@$(MAKE_VENV)
+
+$(VENV)/.run-installed: $(BIN)/python requirements/run.txt pyproject.toml
+	@echo "installing what a run needs into $(VENV)"
+	@$(INSTALL) --require-hashes -r requirements/run.txt
+	@$(INSTALL) --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(VENV)/.dev-installed: $(VENV)/.run-installed requirements/dev.txt
+	@echo "installing what development needs into $(VENV)"
+	@$(INSTALL) --require-hashes -r requirements/dev.txt
+	@touch $@
+
+demo: setup  ## five products from a simulated exchange into a lake, in Prefect
+	@$(BIN)/headrace demo
+
+test: setup-dev  ## the fast tests (under 5 minutes on two cores)
+	@$(BIN)/python -m pytest -m "not slow"
+
+test-faults: setup-dev  ## kill points and random kills, local and S3 (heavy)
+	@$(BIN)/python -m pytest tests/faults -m "slow or not slow"
+
+test-slow: setup-dev  ## every heavy test
+	@$(BIN)/python -m pytest -m slow
+
+lint: setup-dev  ## ruff, types, import layers
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+format: setup-dev  ## let ruff mend what it can
+	@$(BIN)/ruff check --fix-only . && $(BIN)/ruff format .
+
+bench: setup-dev  ## the measurements of docs/benchmarks.md
+	@$(BIN)/python -m bench
+
+lock:  ## pin the newest allowed versions with hashes (needs uv)
+	@$(COMPILE) pyproject.toml --group build -o requirements/run.txt
+	@$(COMPILE) pyproject.toml --group dev -c requirements/run.txt -o requirements/dev.txt
+
+clean:  ## remove .venv and caches, never data
+	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
