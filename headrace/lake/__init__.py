@@ -1,1 +1,50 @@
-"""lake."""
+"""The lake: Parquet parts of raw trades in a local folder or an S3 bucket.
+
+    lake = open_lake("data/lake")             # or s3://bucket/prefix; checks that it can be used
+    raw = lake.raw("coinbase")                # records or reads the grid
+    cell = raw.grid.cell_of(newest_id)        # Cell(index, lo, hi)
+    raw.coverage("BTC-USD")                   # IntervalSet, from names alone
+    receipt = raw.write("BTC-USD", lo, hi, table, source="api.exchange.coinbase.com",
+                        fetched_at=now)       # durable when it returns; twice is once
+    raw.read("BTC-USD", lo, hi)               # one table; scan() for one part at a time
+    raw.parts("BTC-USD")                      # PartListing: parts, hidden, overlaps, foreign
+    raw.footers(listing.parts)                # several at a time: range, rows, holes, digest
+    raw.newest("BTC-USD")                     # id and time, from statistics
+    raw.verify(part)                          # rows against footer and name
+
+Every table that goes in or comes out has `headrace.trades.RAW_SCHEMA`. `docs/lake.md` describes
+the layout for readers that are not ours; `headrace.lake.exceptions` what can go wrong.
+"""
+
+from headrace.lake.digest import ContentDigest, content_digest, row_digest
+from headrace.lake.footer import PartFooter
+from headrace.lake.grid import DEFAULT_CELL_PAGES, PAGE_IDS, Cell, Grid
+from headrace.lake.names import PartName, canonical_exchange, canonical_product
+from headrace.lake.opening import Lake, open_lake
+from headrace.lake.parts import Overlap, Part, PartListing
+from headrace.lake.raw import NewestTrade, PartReceipt, RawLake
+from headrace.lake.store import Store, StoredObject
+
+__all__ = [
+    "DEFAULT_CELL_PAGES",
+    "PAGE_IDS",
+    "Cell",
+    "ContentDigest",
+    "Grid",
+    "Lake",
+    "NewestTrade",
+    "Overlap",
+    "Part",
+    "PartFooter",
+    "PartListing",
+    "PartName",
+    "PartReceipt",
+    "RawLake",
+    "Store",
+    "StoredObject",
+    "canonical_exchange",
+    "canonical_product",
+    "content_digest",
+    "open_lake",
+    "row_digest",
+]

@@ -1,0 +1,117 @@
+"""The fixed grid: ids are divided in cells, and a full cell is one file.
+
+Cell k holds the ids [k * size + 1, (k + 1) * size], with size = pages x 1,000 ids. The grid is
+recorded in the lake when it is created and never changes: parts of two grids would overlap. With
+100 pages a full cell of realistic trades is a file of about 0.8 MB (measured, see docs/lake.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import msgspec
+
+from headrace.lake.exceptions import GridDamaged
+from headrace.lake.names import exchange_prefix
+from headrace.lake.store import Store
+
+PAGE_IDS = 1_000
+DEFAULT_CELL_PAGES = 100
+MAX_CELL_PAGES = 10_000
+GRID_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Cell:
+    """One cell of the grid: its number and its inclusive bounds."""
+
+    index: int
+    lo: int
+    hi: int
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Cells of `cell_pages` pages of 1,000 ids each."""
+
+    cell_pages: int = DEFAULT_CELL_PAGES
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.cell_pages <= MAX_CELL_PAGES:
+            raise ValueError(f"cell_pages must be 1 to {MAX_CELL_PAGES}, not {self.cell_pages}")
+
+    @property
+    def cell_ids(self) -> int:
+        """How many ids a cell holds."""
+        return self.cell_pages * PAGE_IDS
+
+    def cell(self, index: int) -> Cell:
+        """The cell with this number, counted from 0."""
+        return Cell(index, index * self.cell_ids + 1, (index + 1) * self.cell_ids)
+
+    def cell_of(self, trade_id: int) -> Cell:
+        """The cell that holds `trade_id` (>= 1)."""
+        return self.cell((trade_id - 1) // self.cell_ids)
+
+    def cells(self, lo: int, hi: int) -> Iterator[Cell]:
+        """The cells that share an id with [lo, hi], in order; none if hi < lo."""
+        if hi < lo:
+            return
+        for index in range(self.cell_of(lo).index, self.cell_of(hi).index + 1):
+            yield self.cell(index)
+
+    def same_cell(self, lo: int, hi: int) -> bool:
+        """Whether [lo, hi] lies in one cell."""
+        return self.cell_of(lo) == self.cell_of(hi)
+
+
+class _GridFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    schema_version: int
+    cell_pages: int
+    page_ids: int
+
+
+def grid_key(exchange: str) -> str:
+    """Where the grid of an exchange's raw trades is recorded."""
+    return f"{exchange_prefix(exchange)}_grid.json"
+
+
+def load_or_create_grid(store: Store, exchange: str, cell_pages: int) -> Grid:
+    """The grid of the lake; recorded now with `cell_pages` if the lake has none.
+
+    A grid that is already there wins over the setting. Two processes that create it at once get
+    the same one: the record is written on the condition that there is none.
+
+    Raises:
+        GridDamaged: if the record cannot be read or is of a newer version. It is not rewritten:
+            the parts in the lake were cut by what it said.
+        StoreError: if the store fails.
+    """
+    key = grid_key(exchange)
+    offered = Grid(cell_pages)
+    record = _GridFile(GRID_VERSION, offered.cell_pages, PAGE_IDS)
+    if store.put_if_absent(key, msgspec.json.encode(record) + b"\n"):
+        return offered
+    return _parse(store.get(key), store.place(key))
+
+
+def _parse(content: bytes, place: str) -> Grid:
+    remedy = (
+        f'Restore it as {{"schema_version":{GRID_VERSION},"cell_pages":N,"page_ids":{PAGE_IDS}}}, '
+        f"where N x {PAGE_IDS} is the length of the widest parts that hold trades; "
+        "verify_lake.py prints that N"
+    )
+    try:
+        record = msgspec.json.decode(content, type=_GridFile)
+    except msgspec.MsgspecError as error:
+        raise GridDamaged(place, str(error), remedy=remedy) from error
+    if record.schema_version > GRID_VERSION:
+        reason = f"schema version {record.schema_version}, this version reads {GRID_VERSION}"
+        raise GridDamaged(place, reason, remedy="Upgrade headrace")
+    if record.page_ids != PAGE_IDS:
+        raise GridDamaged(place, f"pages of {record.page_ids} ids", remedy=remedy)
+    try:
+        return Grid(record.cell_pages)
+    except ValueError as error:
+        raise GridDamaged(place, str(error), remedy=remedy) from error

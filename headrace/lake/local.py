@@ -1,0 +1,258 @@
+"""The lake in a local folder: temporary file beside the target, fsync, rename, fsync of the folder.
+
+The temporary file stands in the folder of its target, so that the rename never crosses file
+systems wherever TMPDIR is. Its writer holds a lock on it, which ends with the process: a temporary
+file that can be locked was left by a killed writer and is removed by the next sweep. Its name
+starts with a dot, which readers of folders (Arrow, Spark, DuckDB's globs) skip.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import re
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from headrace.faults import kill_point
+from headrace.lake.exceptions import (
+    ObjectMissing,
+    StoreDenied,
+    StoreError,
+    StoreFull,
+    StoreUnusable,
+)
+from headrace.lake.store import PROBE_KEY, StoredObject
+
+_TEMPORARY = re.compile(r"\..+\.[0-9a-f]{16}\.tmp")
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_DENIED = {errno.EACCES, errno.EPERM, errno.EROFS}
+_UNUSABLE = {errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENAMETOOLONG, errno.ELOOP}
+_NO_HARD_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
+
+
+class LocalStore:
+    """Objects as files under `root`, which is made on the first write.
+
+    Args:
+        root: the folder; a relative one is taken from the working directory at construction.
+    """
+
+    def __init__(self, root: str | Path) -> None:
+        self._root = Path(root).expanduser().absolute()
+
+    @property
+    def location(self) -> str:
+        """The absolute path of the root."""
+        return str(self._root)
+
+    def place(self, key: str) -> str:
+        """The absolute path of `key`."""
+        return str(self._root / key)
+
+    def put(self, key: str, content: bytes) -> None:
+        """See `Store.put`."""
+        self._write(key, content, _replace)
+
+    def put_if_absent(self, key: str, content: bytes) -> bool:
+        """See `Store.put_if_absent`. A hard link fails if the name is taken, a rename would not."""
+        return self._write(key, content, _link)
+
+    def get(self, key: str) -> bytes:
+        """See `Store.get`."""
+        path = self._root / key
+        with _explained("reading", path):
+            return path.read_bytes()
+
+    def tail(self, key: str, size_bytes: int) -> bytes:
+        """See `Store.tail`."""
+        path = self._root / key
+        with _explained("reading", path), path.open("rb") as file:
+            end = file.seek(0, os.SEEK_END)
+            file.seek(max(0, end - size_bytes))
+            return file.read()
+
+    def exists(self, key: str) -> bool:
+        """See `Store.exists`."""
+        path = self._root / key
+        with _explained("looking at", path):
+            try:
+                path.stat()
+            except FileNotFoundError:
+                return False
+            return True
+
+    def entries(self, prefix: str) -> Iterator[StoredObject]:
+        """See `Store.entries`; temporary files of writers are not listed."""
+        for entry in self._scan(prefix):
+            if _TEMPORARY.fullmatch(entry.name):
+                continue
+            with suppress(FileNotFoundError):  # removed since the folder was read
+                if entry.is_file():
+                    yield StoredObject(prefix + entry.name, entry.stat().st_size)
+
+    def folders(self, prefix: str) -> list[str]:
+        """See `Store.folders`."""
+        return sorted(entry.name for entry in self._scan(prefix) if entry.is_dir())
+
+    def delete(self, key: str) -> None:
+        """See `Store.delete`; durable when it returns."""
+        path = self._root / key
+        with _explained("removal", path):
+            try:
+                path.unlink()
+            except FileNotFoundError:
+                return
+            _sync_folder(path.parent)
+
+    def sweep(self, prefix: str) -> list[str]:
+        """See `Store.sweep`: temporary files whose writer is gone."""
+        removed = []
+        for entry in self._scan(prefix):
+            if _TEMPORARY.fullmatch(entry.name):
+                path = Path(entry.path)
+                with _explained("removal", path):
+                    if _remove_abandoned(path):
+                        removed.append(prefix + entry.name)
+        return sorted(removed)
+
+    def check(self) -> None:
+        """See `Store.check`."""
+        if self._root.exists() and not self._root.is_dir():
+            raise StoreUnusable("use", self.location, "it is a file, not a folder")
+        self.put(PROBE_KEY, b"may be removed\n")
+        self.delete(PROBE_KEY)
+
+    def _scan(self, prefix: str) -> list[os.DirEntry[str]]:
+        folder = self._root / prefix
+        with _explained("listing", folder):
+            try:
+                with os.scandir(folder) as entries:
+                    return list(entries)
+            except FileNotFoundError:
+                return []
+
+    def _write(self, key: str, content: bytes, publish: Callable[[Path, Path], bool]) -> bool:
+        path = self._root / key
+        with _explained("writing", path):
+            _make_folder(path.parent)
+            while True:
+                temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
+                try:
+                    return _write_and_publish(temporary, path, content, publish)
+                except FileNotFoundError:
+                    # Swept between its creation and its lock, if the folder is still there.
+                    if not path.parent.is_dir():
+                        raise
+
+
+def _write_and_publish(
+    temporary: Path, path: Path, content: bytes, publish: Callable[[Path, Path], bool]
+) -> bool:
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        half = len(content) // 2
+        _write_all(descriptor, content[:half])
+        kill_point("during-part")
+        _write_all(descriptor, content[half:])
+        os.fsync(descriptor)
+        kill_point("before-rename")
+        published = publish(temporary, path)
+    finally:
+        with suppress(FileNotFoundError):
+            temporary.unlink()
+        os.close(descriptor)
+    _sync_folder(path.parent)
+    return published
+
+
+def _write_all(descriptor: int, content: bytes) -> None:
+    left = memoryview(content)
+    while left:
+        left = left[os.write(descriptor, left) :]
+
+
+def _replace(temporary: Path, path: Path) -> bool:
+    temporary.replace(path)
+    return True
+
+
+def _link(temporary: Path, path: Path) -> bool:
+    try:
+        path.hardlink_to(temporary)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        if error.errno not in _NO_HARD_LINKS:
+            raise
+        # A file system without hard links: the lease, which lets one writer in, has to suffice.
+        if path.exists():
+            return False
+        return _replace(temporary, path)
+    return True
+
+
+def _remove_abandoned(temporary: Path) -> bool:
+    """Remove a temporary file unless a living writer holds its lock."""
+    try:
+        descriptor = os.open(temporary, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    else:
+        temporary.unlink(missing_ok=True)
+        return True
+    finally:
+        os.close(descriptor)
+
+
+def _make_folder(folder: Path) -> None:
+    """Make `folder` and what is missing above it, each entry durable."""
+    if folder.is_dir():
+        return
+    if folder.parent != folder:
+        _make_folder(folder.parent)
+    try:
+        folder.mkdir()
+    except FileExistsError:
+        if not folder.is_dir():
+            raise
+    _sync_folder(folder.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _explained(action: str, path: Path) -> Iterator[None]:
+    """Turn an OSError into the error that says what happened to which path."""
+    try:
+        yield
+    except OSError as error:
+        raise _translated(action, path, error) from error
+
+
+def _translated(action: str, path: Path, error: OSError) -> StoreError:
+    reason = error.strerror or str(error)
+    if error.errno in _FULL:
+        return StoreFull(action, str(path), reason, hint="Free some space and run again")
+    if error.errno in _DENIED:
+        return StoreDenied(action, str(path), reason, hint="Give this user the right to write here")
+    if isinstance(error, FileNotFoundError):
+        return ObjectMissing(action, str(path), reason)
+    if error.errno in _UNUSABLE:
+        blocking = next((p for p in (path, *path.parents) if p.exists() and not p.is_dir()), path)
+        return StoreUnusable(action, str(path), f"{reason} ({blocking})")
+    return StoreError(action, str(path), reason)

@@ -1,0 +1,88 @@
+"""What the lake needs of a place that keeps objects: whole writes, conditional writes, listings.
+
+A key is a relative path with forward slashes, built by `headrace.lake.names` and never by a value
+from outside. Every backend answers the same way; one contract suite runs over all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class StoredObject:
+    """One object of a listing: its key within the store, and its size."""
+
+    key: str
+    size_bytes: int
+
+
+class Store(Protocol):
+    """Objects under keys. A reader never sees an object before all of it is durable.
+
+    Every method raises `StoreUnavailable` when transient failures outlast the store's limit, and a
+    `PermanentStoreError` (denied, full, unusable) at once; both name the action and the place.
+    """
+
+    @property
+    def location(self) -> str:
+        """The root, as a person would write it: a path, or s3://bucket/prefix."""
+        ...
+
+    def place(self, key: str) -> str:
+        """The full path or URL of `key`, for messages."""
+        ...
+
+    def put(self, key: str, content: bytes) -> None:
+        """Store `content` under `key` as a whole, in the place of what is there."""
+        ...
+
+    def put_if_absent(self, key: str, content: bytes) -> bool:
+        """Store `content` unless the key is taken: True if it was stored by this call."""
+        ...
+
+    def get(self, key: str) -> bytes:
+        """The whole object.
+
+        Raises:
+            ObjectMissing: if there is none.
+        """
+        ...
+
+    def tail(self, key: str, size_bytes: int) -> bytes:
+        """The last `size_bytes` of the object, or all of it if it is shorter.
+
+        Raises:
+            ObjectMissing: if there is none.
+        """
+        ...
+
+    def exists(self, key: str) -> bool:
+        """Whether there is an object, only if the store says so; a refusal is `StoreDenied`."""
+        ...
+
+    def entries(self, prefix: str) -> Iterator[StoredObject]:
+        """The objects directly under `prefix` (which ends with a slash), in no set order."""
+        ...
+
+    def folders(self, prefix: str) -> list[str]:
+        """The names of the folders directly under `prefix`, sorted."""
+        ...
+
+    def delete(self, key: str) -> None:
+        """Remove the object; one that is not there is no error."""
+        ...
+
+    def sweep(self, prefix: str) -> list[str]:
+        """Remove what killed writers left under `prefix`; the names that were removed."""
+        ...
+
+    def check(self) -> None:
+        """List, write and remove a small object, to find out now what would fail later."""
+        ...
+
+
+#: The object that `Store.check` writes and removes.
+PROBE_KEY = "_headrace_probe"
