@@ -72,7 +72,8 @@ def encode_part(table: pa.Table, footer: PartFooter) -> bytes:
     ) as writer:
         writer.write_table(table, row_group_size=max(1, table.num_rows))
         writer.add_key_value_metadata(footer.encode())
-    return sink.getvalue().to_pybytes()
+    content: bytes = sink.getvalue().to_pybytes()
+    return content
 
 
 def decode_part(content: bytes, place: str) -> tuple[pa.Table, PartFooter]:
@@ -162,5 +163,5 @@ def _long_holes(
 
 def _columns(schema: pa.Schema) -> str:
     return ", ".join(
-        f"{field.name} {field.type}{'' if field.nullable else '!'}" for field in schema
+        f"{field.name} {field.type}{'' if field.nullable else ' not null'}" for field in schema
     )

@@ -317,7 +317,7 @@ def _lower_bound(ids: pa.Int64Array, wanted: int) -> int:
 def _newest(metadata: pq.FileMetaData) -> NewestTrade:
     group = metadata.row_group(metadata.num_row_groups - 1)
     ids, times = (group.column(column).statistics for column in (0, 1))
-    return NewestTrade(ids.max, times.max)
+    return NewestTrade(ids.max, times.max.astimezone(UTC))
 
 
 def _checked_hosts(sources: Iterable[str]) -> tuple[str, ...]:
