@@ -1,0 +1,106 @@
+"""What can go wrong between runs that want the same name, and between us and the store."""
+
+from __future__ import annotations
+
+from headrace.errors import ConfigurationError, HeadraceError, StateError
+from headrace.leases.model import Holder
+
+
+class LeaseHeld(HeadraceError):  # noqa: N818 - for the second run it is a way to end, not a fault
+    """Somebody else holds the lease; the caller has touched nothing (exit code 3).
+
+    Attributes:
+        name: what was asked for.
+        holder: who has it, and until when.
+    """
+
+    def __init__(self, name: str, holder: Holder, *, hint: str = "") -> None:
+        super().__init__(f"already running (holder {holder})", hint=hint)
+        self.name = name
+        self.holder = holder
+
+
+class LeaseLost(HeadraceError):  # noqa: N818 - named after the event
+    """The lease is no longer ours: nothing may be committed under its token.
+
+    Attributes:
+        name, token: the lease that was lost.
+        reason: what became of it.
+        holder: who holds it now, if anybody does.
+    """
+
+    def __init__(self, name: str, token: int, reason: str, *, holder: Holder | None = None) -> None:
+        super().__init__(
+            f"lost the lease on {name} (token {token}): {reason}",
+            hint="Nothing was committed under it; start the run again, it goes on from the lake",
+        )
+        self.name = name
+        self.token = token
+        self.reason = reason
+        self.holder = holder
+
+
+class InvalidLease(ConfigurationError):  # noqa: N818
+    """A name, a run id or a time to live that cannot be used for a lease."""
+
+    def __init__(self, what: str, value: object, allowed: str) -> None:
+        super().__init__(f"{value!r} cannot be used as {what}", hint=f"Allowed: {allowed}")
+        self.what = what
+        self.value = value
+
+
+class LeaseStoreUnavailable(HeadraceError):  # noqa: N818
+    """The store did not answer in time or could not write; asking again later may help.
+
+    Attributes:
+        where: path or table.
+        reason: what the store said.
+    """
+
+    def __init__(self, where: str, reason: str, *, hint: str = "") -> None:
+        super().__init__(f"the leases in {where} cannot be reached: {reason}", hint=hint)
+        self.where = where
+        self.reason = reason
+
+
+class LeaseStoreMisconfigured(ConfigurationError):  # noqa: N818
+    """The store refuses us for good: no permission, no credentials, no such table.
+
+    Attributes:
+        where: path or table.
+        action: what was asked of it, such as `dynamodb:UpdateItem`.
+        reason: what the store said.
+    """
+
+    def __init__(self, where: str, action: str, reason: str, *, hint: str) -> None:
+        super().__init__(f"{action} on {where} was refused: {reason}", hint=hint)
+        self.where = where
+        self.action = action
+        self.reason = reason
+
+
+class DamagedLeases(StateError):  # noqa: N818
+    """The store holds something that is not a lease of ours, or half of one. It was not touched.
+
+    Attributes:
+        where: path, or table and item.
+        reason: how the damage showed.
+    """
+
+    def __init__(self, where: str, reason: str, *, hint: str) -> None:
+        super().__init__(f"the leases in {where} are damaged: {reason}", hint=hint)
+        self.where = where
+        self.reason = reason
+
+
+class NewerLeases(StateError):  # noqa: N818
+    """The store was written by a later version of Headrace than this one. It was not touched."""
+
+    def __init__(self, where: str, found: int, known: int) -> None:
+        super().__init__(
+            f"the leases in {where} have schema version {found}, this version knows {known}",
+            hint="Upgrade this installation of headrace; all that share the leases must be alike",
+        )
+        self.where = where
+        self.found = found
+        self.known = known

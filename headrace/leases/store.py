@@ -1,0 +1,266 @@
+"""The rules of a lease, written once over a store that can read a row and swap it.
+
+A backend answers two questions, both linearizable: what is under this name, and may I replace
+exactly what I saw. Everything else (who may take, renew, commit, release) is decided here, so that
+every backend decides alike.
+
+**Expiry and clocks.** A holder counts its time from *before* it asked, by a clock that cannot step.
+Others judge it by that same clock when they run under the same kernel. Only between machines is the
+wall clock compared, and then a contender waits `max_clock_skew_s` longer than the holder allows
+itself. Clocks that are further apart than that can let two runs work at once, but not commit at
+once: `check` asks the store whose token it is.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from datetime import timedelta
+from uuid import uuid4
+
+from headrace.leases.exceptions import (
+    InvalidLease,
+    LeaseHeld,
+    LeaseLost,
+    LeaseStoreUnavailable,
+)
+from headrace.leases.machine import THIS_MACHINE, Liveness, Machine
+from headrace.leases.model import Grant, Holder, LeaseState, Row, Standing
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,199}")
+_RUN_ID = re.compile(r"[!-~][ -~]{0,199}")
+
+# Whoever loses a swap has seen somebody else win it, and mostly finds the lease held at the next
+# look. More rounds than this mean a store that does not keep what it acknowledges.
+_ROUNDS = 16
+
+
+class LeaseStore(ABC):
+    """One lease per name, with a fencing token that rises from holder to holder.
+
+    A token is the greatest of: the last one plus one, `above` plus one, and the time in Unix
+    milliseconds. The last keeps tokens rising even when a row, a file or a table was deleted.
+
+    Args:
+        machine: clocks and processes to judge by.
+        max_clock_skew_s: how far the wall clocks of machines that share this store may be apart.
+    """
+
+    #: Whether every holder runs on one machine, so that another boot id means a reboot.
+    one_machine: bool = False
+
+    def __init__(self, *, machine: Machine = THIS_MACHINE, max_clock_skew_s: float = 5.0) -> None:
+        self._machine = machine
+        self._max_clock_skew = timedelta(seconds=max_clock_skew_s)
+
+    @property
+    @abstractmethod
+    def where(self) -> str:
+        """Path or table, for messages."""
+
+    @abstractmethod
+    def _read(self, name: str) -> Row | None:
+        """The row under `name`, with everything in it that any swap has acknowledged."""
+
+    @abstractmethod
+    def _swap(self, seen: Row | None, new: Row) -> bool:
+        """Put `new` in the place of `seen`; False, changing nothing, if that is no longer there."""
+
+    @abstractmethod
+    def _read_all(self) -> Iterable[Row]:
+        """Every row, in any order."""
+
+    def acquire(self, name: str, *, run_id: str, ttl_s: float, above: int = 0) -> Grant:
+        """Take the lease, at once or not at all.
+
+        Args:
+            name: canonical name; two spellings are two leases.
+            run_id: shown to whoever finds the lease taken.
+            ttl_s: seconds until it ends unless renewed.
+            above: the new token will exceed this too (say, the token in a checkpoint).
+
+        Raises:
+            LeaseHeld: somebody holds it, and neither its time nor its process is over.
+            InvalidLease: unusable name, run id or time to live.
+            LeaseStoreUnavailable: the store did not answer. The lease may be ours all the same,
+                until its time is over.
+        """
+        _validate(name, run_id, ttl_s)
+        lease_id = uuid4().hex
+        for _ in range(_ROUNDS):
+            row = self._read(name)
+            held_by = row.holder if row else None
+            if row and held_by and held_by.lease_id == lease_id:
+                # The write was stored although its answer said otherwise.
+                return Grant(name, row.token, held_by)
+            standing = self._standing(held_by, margin=self._max_clock_skew)
+            if held_by and standing is Standing.HELD:
+                raise LeaseHeld(name, held_by, hint=self._hint_for_skew(held_by))
+            holder = self._new_holder(lease_id, run_id, ttl_s)
+            now_ms = int(holder.since.timestamp() * 1000)
+            token = max(row.token + 1 if row else 0, above + 1, now_ms)
+            if self._swap(row, _row(name, token, holder)):
+                return Grant(name, token, holder, (held_by, standing) if held_by else None)
+        raise self._contended(name)
+
+    def renew(self, grant: Grant) -> Grant:
+        """Let the lease last its time to live from now on; it never comes back once it is over.
+
+        Raises:
+            LeaseLost: it is over, released or somebody else's.
+            LeaseStoreUnavailable: the store did not answer; the lease lasts until its old end.
+        """
+        for _ in range(_ROUNDS):
+            row, holder = self._own(grant)
+            renewed = self._extended(holder)
+            if self._swap(row, _row(row.name, row.token, renewed)):
+                return Grant(row.name, row.token, renewed, grant.predecessor)
+        raise self._contended(grant.name)
+
+    def check(self, grant: Grant) -> None:
+        """Ask the store whether the lease is still ours: the question before every commit.
+
+        Raises:
+            LeaseLost: it is over, released or somebody else's.
+            LeaseStoreUnavailable: the store did not answer, so nothing may be committed now.
+        """
+        self._own(grant)
+
+    def release(self, grant: Grant) -> None:
+        """Give the lease back; the token stays in the store. Releasing twice is no error.
+
+        Raises:
+            LeaseLost: somebody else holds it, and keeps it.
+            LeaseStoreUnavailable: the store did not answer; the lease ends by its time.
+        """
+        for _ in range(_ROUNDS):
+            row = self._read(grant.name)
+            if row and row.holder is None and row.token == grant.token:
+                return
+            if row is None or row.holder is None or not _is_of(row, grant):
+                raise self._lost(grant, row)
+            if self._swap(row, _row(row.name, row.token, None)):
+                return
+        raise self._contended(grant.name)
+
+    def force_release(self, name: str, *, token: int | None = None) -> Holder | None:
+        """Take the lease away from its holder, who learns it at its next renewal or check.
+
+        Args:
+            name: the lease.
+            token: only if this is still its token, so that nobody but the holder that was looked
+                at is cut off.
+
+        Returns:
+            Who held it, or None if nobody did.
+
+        Raises:
+            LeaseHeld: it has passed to another holder than that of `token`.
+        """
+        for _ in range(_ROUNDS):
+            row = self._read(name)
+            if row is None or row.holder is None:
+                return None
+            if token is not None and row.token != token:
+                raise LeaseHeld(name, row.holder)
+            if self._swap(row, _row(name, row.token, None)):
+                return row.holder
+        raise self._contended(name)
+
+    def list(self) -> tuple[LeaseState, ...]:
+        """Every lease that was ever taken, by name."""
+        rows = sorted(self._read_all(), key=lambda row: row.name)
+        return tuple(
+            LeaseState(row.name, row.token, self._standing(row.holder), row.holder) for row in rows
+        )
+
+    def liveness(self, holder: Holder) -> Liveness:
+        """What can be proven from here about the process of `holder`."""
+        return self._machine.liveness(holder.process, one_machine=self.one_machine)
+
+    def _standing(self, holder: Holder | None, *, margin: timedelta = timedelta(0)) -> Standing:
+        if holder is None:
+            return Standing.FREE
+        if self._is_over(holder, margin):
+            return Standing.EXPIRED
+        return Standing.DEAD if self.liveness(holder) is Liveness.GONE else Standing.HELD
+
+    def _is_over(self, holder: Holder, margin: timedelta) -> bool:
+        if self._machine.me().shares_boot_clock(holder.process):
+            return self._machine.boot_s() >= holder.expires_boot_s
+        return self._machine.now() >= holder.expires + margin
+
+    def _own(self, grant: Grant) -> tuple[Row, Holder]:
+        row = self._read(grant.name)
+        if row is None or row.holder is None or not _is_of(row, grant):
+            raise self._lost(grant, row)
+        if self._is_over(row.holder, timedelta(0)):
+            reason = f"it was not renewed for {row.holder.ttl_s:g} s"
+            raise LeaseLost(grant.name, grant.token, reason)
+        return row, row.holder
+
+    def _lost(self, grant: Grant, row: Row | None) -> LeaseLost:
+        if row is None:
+            return LeaseLost(grant.name, grant.token, f"{self.where} no longer knows of it")
+        if row.holder is None:
+            return LeaseLost(grant.name, grant.token, "it was released")
+        reason = f"taken over by {row.holder}"
+        return LeaseLost(grant.name, grant.token, reason, holder=row.holder)
+
+    def _new_holder(self, lease_id: str, run_id: str, ttl_s: float) -> Holder:
+        now, boot_s = self._machine.now(), self._machine.boot_s()
+        return Holder(
+            lease_id=lease_id,
+            run_id=run_id,
+            process=self._machine.me(),
+            since=now,
+            expires=now + timedelta(seconds=ttl_s),
+            expires_boot_s=boot_s + ttl_s,
+            ttl_s=ttl_s,
+        )
+
+    def _extended(self, holder: Holder) -> Holder:
+        now, boot_s = self._machine.now(), self._machine.boot_s()
+        return holder.model_copy(
+            update={
+                "expires": now + timedelta(seconds=holder.ttl_s),
+                "expires_boot_s": boot_s + holder.ttl_s,
+            }
+        )
+
+    def _hint_for_skew(self, holder: Holder) -> str:
+        """A lease that ends later than any renewal could have said was written by a wrong clock."""
+        ahead = holder.expires - self._machine.now() - timedelta(seconds=holder.ttl_s)
+        if self._machine.me().shares_boot_clock(holder.process) or ahead <= self._max_clock_skew:
+            return ""
+        return (
+            f"The clock of {holder.host} is at least {ahead.total_seconds():.0f} s ahead of ours; "
+            "if that run is dead, its lease has to be released by hand (headrace lease release)"
+        )
+
+    def _contended(self, name: str) -> LeaseStoreUnavailable:
+        return LeaseStoreUnavailable(self.where, f"{name} changed {_ROUNDS} times while we looked")
+
+
+def _row(name: str, token: int, holder: Holder | None) -> Row:
+    return Row(name=name, token=token, stamp=uuid4().hex, holder=holder)
+
+
+def _is_of(row: Row, grant: Grant) -> bool:
+    return (
+        row.token == grant.token
+        and row.holder is not None
+        and row.holder.lease_id == grant.holder.lease_id
+    )
+
+
+def _validate(name: str, run_id: str, ttl_s: float) -> None:
+    if not _NAME.fullmatch(name):
+        allowed = "1 to 200 letters, digits and . _ : / @ + -, the first a letter or digit"
+        raise InvalidLease("the name of a lease", name, allowed)
+    if not _RUN_ID.fullmatch(run_id):
+        raise InvalidLease("a run id", run_id, "1 to 200 printable ASCII characters")
+    if not (math.isfinite(ttl_s) and 0 < ttl_s <= 86_400):
+        raise InvalidLease("the time to live of a lease", ttl_s, "more than 0, at most 86400 s")
