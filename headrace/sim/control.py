@@ -1,0 +1,111 @@
+"""The control endpoint `/_sim/…`: what a test turns in process, over HTTP and in JSON.
+
+| request | what it does |
+|---|---|
+| `GET stats?windows=1,60` | counts, and the fullest window of each length in seconds |
+| `GET arrivals` | the log |
+| `POST reset` | forget the log |
+| `GET settings` | seed, `now_s`, products and the rest, without keys |
+| `GET newest?product=ID` | the highest id that is out |
+| `GET faults`, `POST faults`, `DELETE faults[/NUMBER]` | list, add one, lift one or all |
+| `POST grow` | `{"product", "trades"}` |
+| `POST rows` | `{"product", "rows": {id: row, JSON text or null}, "only": false}` |
+| `POST products` | a product spec |
+
+None of these requests counts for limits, latency, faults or the log.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from headrace.sim.catalogue import ProductSpec, first_problem
+from headrace.sim.exceptions import SpecError
+from headrace.sim.faults import Fault
+from headrace.sim.http import Reply, Request
+from headrace.sim.simulation import ExchangeSimulation
+
+PREFIX = "/_sim/"
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class Growth(_Body):
+    """Body of `POST grow`."""
+
+    product: str
+    trades: int = Field(ge=0)
+
+
+class Rows(_Body):
+    """Body of `POST rows`."""
+
+    product: str
+    rows: dict[int, dict[str, Any] | str | None]
+    only: bool = False
+
+
+_WINDOWS = TypeAdapter(tuple[float, ...])
+
+
+class Control:
+    """Answers control requests for one simulation."""
+
+    def __init__(self, simulation: ExchangeSimulation) -> None:
+        self._simulation = simulation
+
+    def answer(self, request: Request) -> Reply:
+        """Do what is asked; 400 says what of it cannot be read, 404 that there is no such command."""
+        command = [request.method, *request.path.removeprefix(PREFIX).split("/")]
+        try:
+            return _json(self._run(command, request))
+        except ValidationError as error:
+            return _json({"message": first_problem(error)}, 400)
+        except SpecError as error:
+            return _json({"message": str(error)}, 400)
+        except LookupError:
+            return _json({"message": f"no such command: {request.method} {request.path}"}, 404)
+
+    def _run(self, command: list[str], request: Request) -> object:
+        simulation = self._simulation
+        match command:
+            case ["GET", "stats"]:
+                windows = request.query.get("windows", "1").split(",")
+                return simulation.stats(_WINDOWS.validate_python(windows))
+            case ["GET", "arrivals"]:
+                return [asdict(arrival) for arrival in simulation.arrivals()]
+            case ["GET", "settings"]:
+                return simulation.settings.model_dump(mode="json", exclude={"keys"})
+            case ["GET", "newest"]:
+                return {"newest": simulation.newest_id(request.query.get("product", ""))}
+            case ["GET", "faults"]:
+                return {n: f.model_dump(mode="json") for n, f in simulation.faults().items()}
+            case ["POST", "faults"]:
+                return {"number": simulation.add_fault(Fault.model_validate_json(request.body))}
+            case ["DELETE", "faults"]:
+                return simulation.clear_faults()
+            case ["DELETE", "faults", number] if number.isdigit():
+                return simulation.remove_fault(int(number))
+            case ["POST", "grow"]:
+                growth = Growth.model_validate_json(request.body)
+                return simulation.grow(growth.product, growth.trades)
+            case ["POST", "rows"]:
+                rows = Rows.model_validate_json(request.body)
+                put = simulation.serve_rows if rows.only else simulation.replace_rows
+                return put(rows.product, rows.rows)
+            case ["POST", "products"]:
+                return simulation.put_product(ProductSpec.model_validate_json(request.body))
+            case ["POST", "reset"]:
+                return simulation.reset_log()
+            case _:
+                raise LookupError(command)
+
+
+def _json(value: object, status: int = 200) -> Reply:
+    return Reply(status, json.dumps(value).encode())

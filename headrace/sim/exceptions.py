@@ -1,0 +1,57 @@
+"""What can go wrong with a simulated server, before it answers anybody."""
+
+from __future__ import annotations
+
+from headrace.errors import ConfigurationError, HeadraceError
+
+
+class SpecError(ConfigurationError):
+    """A product, rate, latency or fault was written in a way that nobody can read.
+
+    Attributes:
+        text: what was written.
+    """
+
+    def __init__(self, what: str, text: str, reason: str, *, hint: str = "") -> None:
+        super().__init__(f"{what} {text!r}: {reason}", hint=hint)
+        self.text = text
+
+
+class PortInUseError(ConfigurationError):
+    """Somebody else listens on the wanted port.
+
+    Attributes:
+        port: the port.
+    """
+
+    def __init__(self, port: int) -> None:
+        super().__init__(
+            f"port {port} of 127.0.0.1 is taken",
+            hint="name another one, or port 0 for any that is free",
+        )
+        self.port = port
+
+
+class ServerStartError(HeadraceError):
+    """The server's process ended, or said nothing, before it was ready.
+
+    Attributes:
+        returncode: its exit code, `None` when it still ran.
+    """
+
+    def __init__(self, returncode: int | None, said: str) -> None:
+        how = "said nothing in time" if returncode is None else f"ended with {returncode}"
+        super().__init__(f"the simulated server {how}: {said.strip() or 'no output'}")
+        self.returncode = returncode
+
+
+class ControlError(HeadraceError):
+    """A control endpoint of a simulated server refused a command.
+
+    Attributes:
+        status: the HTTP status it answered.
+    """
+
+    def __init__(self, command: str, status: int, message: str) -> None:
+        super().__init__(f"{command} answered {status}: {message}")
+        self.status = status

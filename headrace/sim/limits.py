@@ -1,0 +1,160 @@
+"""Rate limits of the server: the documented token bucket, and a strict sliding window.
+
+Both judge the moments at which requests reach the server, which is what makes a client that only
+watches its departures run into them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Sequence
+from email.utils import formatdate
+from typing import Annotated, Literal, Protocol
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from headrace.sim.http import Reply
+
+RetryAfter = Literal["absent", "seconds", "date", "zero"]
+#: Float noise of refilling, in tokens: far below one, far above what a day of clock adds up to.
+_NOISE = 1e-6
+
+
+class Gauge(Protocol):
+    """A limit at work: asked first, told only when every limit has said yes."""
+
+    def wait_s(self, now_s: float) -> float:
+        """How long until it would admit a request; 0 when it does now."""
+        ...
+
+    def take(self, now_s: float, *, admitted: bool) -> None:
+        """Book a request that was admitted or refused."""
+        ...
+
+
+class _Limit(BaseModel):
+    """Common to all limits.
+
+    Args:
+        retry_after: the form of the `Retry-After` header of a 429: none, seconds (rounded up, at
+            least 1), an HTTP date, or 0.
+        message: what the 429 says.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    retry_after: RetryAfter = "absent"
+    message: str = "Public rate limit exceeded"
+
+
+class TokenBucket(_Limit):
+    """A lazily filled token bucket that starts full (Coinbase Exchange documentation, rate limits).
+
+    Args:
+        rate_per_s: tokens per second.
+        burst: how many it holds.
+    """
+
+    kind: Literal["bucket"] = "bucket"
+    rate_per_s: float = Field(default=10.0, gt=0)
+    burst: int = Field(default=15, ge=1)
+
+    def gauge(self) -> Gauge:
+        """A full bucket."""
+        return _Bucket(self.rate_per_s, self.burst)
+
+
+class SlidingWindow(_Limit):
+    """Never more than `requests` in any `per_s` seconds.
+
+    Args:
+        requests: how many.
+        per_s: the window's length.
+        count_refused: whether refused requests fill the window too.
+    """
+
+    kind: Literal["window"] = "window"
+    requests: int = Field(default=10, ge=1)
+    per_s: float = Field(default=1.0, gt=0)
+    count_refused: bool = False
+
+    def gauge(self) -> Gauge:
+        """An empty window."""
+        return _Window(self.requests, self.per_s, count_refused=self.count_refused)
+
+
+Limit = Annotated[TokenBucket | SlidingWindow, Field(discriminator="kind")]
+
+
+class _Bucket:
+    def __init__(self, rate_per_s: float, burst: int) -> None:
+        self._rate_per_s, self._burst = rate_per_s, burst
+        self._tokens = float(burst)
+        self._filled_s: float | None = None
+
+    def wait_s(self, now_s: float) -> float:
+        if self._filled_s is not None and now_s > self._filled_s:
+            gained = (now_s - self._filled_s) * self._rate_per_s
+            self._tokens = min(float(self._burst), self._tokens + gained)
+        self._filled_s = now_s if self._filled_s is None else max(now_s, self._filled_s)
+        return max(0.0, 1 - _NOISE - self._tokens) / self._rate_per_s
+
+    def take(self, now_s: float, *, admitted: bool) -> None:
+        if admitted:
+            self._tokens -= 1
+
+
+class _Window:
+    def __init__(self, requests: int, per_s: float, *, count_refused: bool) -> None:
+        self._requests, self._per_s, self._count_refused = requests, per_s, count_refused
+        self._booked: deque[float] = deque()
+
+    def wait_s(self, now_s: float) -> float:
+        while self._booked and self._booked[0] <= now_s - self._per_s:
+            self._booked.popleft()
+        if len(self._booked) < self._requests:
+            return 0.0
+        return self._booked[-self._requests] + self._per_s - now_s
+
+    def take(self, now_s: float, *, admitted: bool) -> None:
+        if admitted or self._count_refused:
+            self._booked.append(now_s)
+
+
+class Gate:
+    """Several limits at once: a request passes all of them or uses none.
+
+    Args:
+        limits: what to keep; none means that everything passes.
+    """
+
+    def __init__(self, limits: Sequence[Limit]) -> None:
+        self._limits = [(limit, limit.gauge()) for limit in limits]
+
+    def refuse(self, now_s: float, unix_s: float) -> Reply | None:
+        """Judge a request that reaches the server now; `None` when it passes.
+
+        Args:
+            now_s: the server's clock.
+            unix_s: wall time, for the date form of `Retry-After`.
+        """
+        waits = [(gauge.wait_s(now_s), limit) for limit, gauge in self._limits]
+        refusals = [(wait_s, limit) for wait_s, limit in waits if wait_s > 0]
+        for _, gauge in self._limits:
+            gauge.take(now_s, admitted=not refusals)
+        if not refusals:
+            return None
+        wait_s, limit = max(refusals, key=lambda refusal: refusal[0])
+        return _too_many(limit, wait_s, unix_s)
+
+
+def _too_many(limit: Limit, wait_s: float, unix_s: float) -> Reply:
+    seconds = max(1, math.ceil(wait_s))
+    headers = {
+        "absent": {},
+        "seconds": {"Retry-After": str(seconds)},
+        "date": {"Retry-After": formatdate(unix_s + seconds, usegmt=True)},
+        "zero": {"Retry-After": "0"},
+    }[limit.retry_after]
+    return Reply(429, f'{{"message":"{limit.message}"}}'.encode(), headers=headers)

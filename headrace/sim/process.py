@@ -1,0 +1,203 @@
+"""The simulated exchange in a process of its own, so that it shares no interpreter lock with a bench."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from http.client import HTTPConnection
+from types import TracebackType
+from typing import IO, Any, Self
+from urllib.parse import urlsplit
+
+from headrace.sim.arrivals import Arrival
+from headrace.sim.catalogue import ProductSpec
+from headrace.sim.control import PREFIX
+from headrace.sim.exceptions import ControlError, ServerStartError
+from headrace.sim.faults import Fault, Subject, parse_fault
+from headrace.sim.history import History
+from headrace.sim.listener import HOST
+from headrace.sim.market import LiteralRow
+from headrace.sim.settings import ExchangeSettings
+
+_READY_S = 20.0
+_STOP_S = 5.0
+_CONTROL_TIMEOUT_S = 30.0
+
+
+class SimulatedExchangeProcess:
+    """A simulated exchange as a child process; a context manager with the moves of `SimulatedExchange`.
+
+    They travel over the control endpoint. The child ends with this process, however that ends.
+
+    Args:
+        products: specs, or their text; none for the default catalogue.
+        now: what the newest trades carry as their time at the start; default: the present.
+        cpu: pin the child to this core, where the system can.
+        settings: any other field of `ExchangeSettings`.
+
+    Raises:
+        SpecError: a setting that cannot be used.
+        ServerStartError: on entry, when the child does not come up.
+    """
+
+    def __init__(
+        self,
+        *products: ProductSpec | str,
+        now: datetime | None = None,
+        cpu: int | None = None,
+        **settings: Any,
+    ) -> None:
+        self.settings = ExchangeSettings.of(*products, now=now, **settings)
+        self._cpu = cpu
+        self._child: subprocess.Popen[bytes] | None = None
+        self._complaints: IO[bytes] | None = None
+        self.url = ""
+
+    def __enter__(self) -> Self:
+        self._complaints = tempfile.TemporaryFile()
+        self._child = subprocess.Popen(
+            [sys.executable, "-m", "headrace.sim"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._complaints,
+            start_new_session=True,
+        )
+        try:
+            self.url = self._await_url(self._child)
+        except BaseException:
+            self._end()
+            raise
+        if self._cpu is not None and hasattr(os, "sched_setaffinity"):
+            os.sched_setaffinity(self._child.pid, {self._cpu})
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._end()
+
+    @property
+    def port(self) -> int:
+        """Its port on 127.0.0.1."""
+        return int(urlsplit(self.url).port or 0)
+
+    @property
+    def pid(self) -> int:
+        """The child's process id."""
+        return self._running().pid
+
+    def history(self, product: str) -> History:
+        """The truth about a product, computed here."""
+        return self.settings.history(product)
+
+    def newest_id(self, product: str) -> int:
+        """The highest id that is out now."""
+        return int(self._control("GET", f"newest?product={product}")["newest"])
+
+    def grow(self, product: str, trades: int) -> None:
+        """Put `trades` new ids on a product's tape."""
+        self._control("POST", "grow", {"product": product, "trades": trades})
+
+    def put_product(self, spec: ProductSpec) -> None:
+        """List a product, or change how a listed one is answered for."""
+        self._control("POST", "products", spec.model_dump(mode="json"))
+
+    def replace_rows(self, product: str, rows: Mapping[int, LiteralRow]) -> None:
+        """Serve literal rows under these ids; `None` makes a hole."""
+        self._control("POST", "rows", {"product": product, "rows": dict(rows)})
+
+    def serve_rows(self, product: str, rows: Mapping[int, LiteralRow]) -> None:
+        """Serve these rows of a product and nothing else."""
+        self._control("POST", "rows", {"product": product, "rows": dict(rows), "only": True})
+
+    def add_fault(self, fault: Fault | str) -> int:
+        """Put a fault in force; returns its number."""
+        fault = parse_fault(fault) if isinstance(fault, str) else fault
+        return int(self._control("POST", "faults", fault.model_dump(mode="json"))["number"])
+
+    def remove_fault(self, number: int) -> None:
+        """Lift one fault."""
+        self._control("DELETE", f"faults/{number}")
+
+    def clear_faults(self) -> None:
+        """Lift every fault."""
+        self._control("DELETE", "faults")
+
+    def stats(self, windows_s: Sequence[float] = (1.0,)) -> dict[str, Any]:
+        """Counts; see `ExchangeSimulation.stats`."""
+        windows = ",".join(str(window) for window in windows_s)
+        stats: dict[str, Any] = self._control("GET", f"stats?windows={windows}")
+        return stats
+
+    def arrivals(self) -> list[Arrival]:
+        """The requests that arrived, oldest first."""
+        return [
+            Arrival(**{**arrival, "subject": Subject(**arrival["subject"])})
+            for arrival in self._control("GET", "arrivals")
+        ]
+
+    def reset_log(self) -> None:
+        """Forget the requests so far."""
+        self._control("POST", "reset", {})
+
+    def _control(self, method: str, command: str, body: object = None) -> Any:
+        wire = HTTPConnection(HOST, self.port, timeout=_CONTROL_TIMEOUT_S)
+        try:
+            wire.request(method, f"{PREFIX}{command}", None if body is None else json.dumps(body))
+            answer = wire.getresponse()
+            said = json.loads(answer.read())
+        finally:
+            wire.close()
+        if answer.status != 200:
+            raise ControlError(f"{method} {PREFIX}{command}", answer.status, said["message"])
+        return said
+
+    def _await_url(self, child: subprocess.Popen[bytes]) -> str:
+        assert child.stdin is not None, "opened as a pipe"
+        assert child.stdout is not None, "opened as a pipe"
+        try:
+            child.stdin.write(self.settings.model_dump_json().encode() + b"\n")
+            child.stdin.flush()
+        except BrokenPipeError:
+            pass  # it is gone already; its exit code and last words are told below
+        deadline = time.monotonic() + _READY_S
+        readable, _, _ = select.select([child.stdout], [], [], _READY_S)
+        line = child.stdout.readline() if readable else b""
+        if not line:
+            if readable:
+                child.wait(max(0.1, deadline - time.monotonic()))
+            raise ServerStartError(child.poll(), self._last_words())
+        return str(json.loads(line)["url"])
+
+    def _last_words(self) -> str:
+        assert self._complaints is not None, "opened before the child"
+        self._complaints.seek(0)
+        return self._complaints.read().decode(errors="replace")[-2000:]
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        if self._child is None:
+            raise RuntimeError("enter the process first: with SimulatedExchangeProcess(…)")
+        return self._child
+
+    def _end(self) -> None:
+        child = self._running()
+        for pipe in (child.stdin, child.stdout):
+            if pipe is not None:
+                pipe.close()
+        try:
+            child.wait(_STOP_S)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.wait()
+        if self._complaints is not None:
+            self._complaints.close()
