@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 from headrace.lake.exceptions import LakeUnusable, StoreError
 from headrace.lake.grid import DEFAULT_CELL_PAGES, load_or_create_grid
 from headrace.lake.local import LocalStore
 from headrace.lake.raw import RawLake
+from headrace.lake.s3_settings import S3Settings
 from headrace.lake.store import Store
+from headrace.stopping import STOP, StopEvent
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+_S3 = re.compile(r"s3://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(?:/(.*))?")
+#: A prefix becomes part of every key; what S3 documents as safe, and no empty or dotted step.
+_PREFIX = re.compile(r"(?:[A-Za-z0-9!_.*'()=-]+/)*[A-Za-z0-9!_.*'()=-]*")
 
 
 class Lake:
@@ -38,19 +48,67 @@ class Lake:
         return RawLake(self.store, exchange, load_or_create_grid(self.store, exchange, cell_pages))
 
 
-def open_lake(location: str) -> Lake:
+def open_lake(
+    location: str | Path, *, s3: S3Settings | None = None, stop: StopEvent = STOP
+) -> Lake:
     """The lake at `location`, after a try at listing, writing and removing in it.
 
     Args:
         location: a folder (made if missing), or `s3://bucket/prefix`.
+        s3: how to reach S3; boto3's own configuration if left out.
+        stop: ends waits between attempts when it is set.
 
     Raises:
         LakeUnusable: if the location has an unknown form, is a file, is full or read-only, the
-            bucket is missing, or a permission is: before any work was spent.
+            bucket is missing, a permission is, or nobody answers: before any work was spent.
     """
-    store = LocalStore(location)
+    location = str(location)
+    store = make_store(location, s3=s3, stop=stop)
     try:
         store.check()
     except StoreError as error:
-        raise LakeUnusable(location, str(error), hint=error.hint) from error
+        raise LakeUnusable(location, error.message, hint=error.hint) from error
     return Lake(store)
+
+
+def make_store(location: str, *, s3: S3Settings | None = None, stop: StopEvent = STOP) -> Store:
+    """The store at `location`, unchecked.
+
+    Raises:
+        LakeUnusable: if the location or the settings have a form that cannot work.
+    """
+    scheme = _SCHEME.match(location)
+    if scheme is None:
+        return _local(location)
+    if scheme[1] != "s3":
+        raise LakeUnusable(
+            location, f"{scheme[1]}:// is not supported", hint="Use a folder or s3://bucket/prefix"
+        )
+    match = _S3.fullmatch(location)
+    if match is None or not _PREFIX.fullmatch(match[2] or "") or ".." in location:
+        raise LakeUnusable(
+            location,
+            "not a bucket and prefix",
+            hint="Write s3://bucket/prefix, with letters, digits and - _ . ! * ' ( ) = in it",
+        )
+    return _s3(location, match[1], match[2] or "", s3, stop)
+
+
+def _s3(
+    location: str, bucket: str, prefix: str, settings: S3Settings | None, stop: StopEvent
+) -> Store:
+    # boto3 takes half a second to import, which a local lake need not pay.
+    from botocore.exceptions import BotoCoreError
+
+    from headrace.lake.s3 import S3Store
+
+    try:
+        return S3Store(bucket, prefix, settings, stop=stop)
+    except (ValueError, BotoCoreError) as error:
+        raise LakeUnusable(location, str(error), hint="Look at the endpoint URL") from error
+
+
+def _local(location: str) -> LocalStore:
+    if not location.strip() or "\0" in location:
+        raise LakeUnusable(location, "no path", hint="Name a folder, as in data/lake")
+    return LocalStore(location)

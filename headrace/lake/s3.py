@@ -1,0 +1,233 @@
+"""The lake in an S3 bucket, or in a store that speaks S3.
+
+A part is one PUT: the object is there as a whole or not at all, and no multipart upload can be left
+behind. Creating one is a PUT on the condition that there is none (`If-None-Match: *`), so that two
+writers cannot both believe they made it.
+
+Whether an object exists is concluded from 200, 404 and 412 alone. Without s3:ListBucket a missing
+key answers 403, which is reported as a missing permission.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import ClientError
+
+from headrace.lake.exceptions import ObjectMissing
+from headrace.lake.s3_retry import S3Call, status_of
+from headrace.lake.s3_settings import S3Settings
+from headrace.lake.store import PROBE_KEY, StoredObject
+from headrace.stopping import STOP, StopEvent
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+T = TypeVar("T")
+_PRECONDITION_FAILED = 412
+_RANGE_OF_NOTHING = 416
+_NOT_IMPLEMENTED = 501
+#: Long enough for a hiccup, short enough for someone who mistyped an endpoint.
+_CHECK_GIVE_UP_S = 15.0
+
+
+class S3Store:
+    """Objects under `s3://bucket/prefix`.
+
+    Args:
+        bucket: the bucket, which must exist.
+        prefix: what stands before every key; slashes at its ends do not matter.
+        settings: endpoint, region, time-outs, retries, checksums.
+        stop: ends a wait between two attempts when it is set.
+        client: a boto3 S3 client to use in place of one made from the settings.
+    """
+
+    def __init__(
+        self,
+        bucket: str,
+        prefix: str = "",
+        settings: S3Settings | None = None,
+        *,
+        stop: StopEvent = STOP,
+        client: S3Client | None = None,
+    ) -> None:
+        self._settings = settings or S3Settings()
+        self._bucket = bucket
+        self._prefix = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
+        self._stop = stop
+        self._client = client or _make_client(self._settings)
+        self._conditional = True
+
+    @property
+    def location(self) -> str:
+        """The bucket and prefix as s3://bucket/prefix."""
+        return f"s3://{self._bucket}/{self._prefix}".rstrip("/")
+
+    def place(self, key: str) -> str:
+        """The object as s3://bucket/prefix/key."""
+        return f"s3://{self._bucket}/{self._prefix}{key}"
+
+    def put(self, key: str, content: bytes) -> None:
+        """See `Store.put`."""
+        self._run("PutObject", key, lambda _: self._put(key, content))
+
+    def put_if_absent(self, key: str, content: bytes) -> bool:
+        """See `Store.put_if_absent`.
+
+        An attempt that failed without an answer may have stored the object. If a later one finds
+        the key taken by these very bytes, it was this call that stored them.
+
+        A store without conditional writes (it answers 501) is asked first and written then; the
+        lease, which lets one writer in, has to suffice.
+        """
+        if not self._conditional:
+            return self._put_if_not_found(key, content)
+        try:
+            return self._run("PutObject", key, lambda nth: self._create(key, content, nth))
+        except _ConditionUnsupported:
+            self._conditional = False
+            return self._put_if_not_found(key, content)
+
+    def get(self, key: str) -> bytes:
+        """See `Store.get`."""
+        return self._run("GetObject", key, lambda _: self._read(key))
+
+    def tail(self, key: str, size_bytes: int) -> bytes:
+        """See `Store.tail`."""
+        return self._run("GetObject", key, lambda _: self._read_tail(key, size_bytes))
+
+    def exists(self, key: str) -> bool:
+        """See `Store.exists`."""
+        try:
+            self._run("HeadObject", key, lambda _: self._head(key))
+        except ObjectMissing:
+            return False
+        return True
+
+    def entries(self, prefix: str) -> Iterator[StoredObject]:
+        """See `Store.entries`: a request per 1,000 objects."""
+        for page in self._pages(prefix):
+            for item in page.get("Contents", ()):
+                yield StoredObject(item["Key"][len(self._prefix) :], item["Size"])
+
+    def folders(self, prefix: str) -> list[str]:
+        """See `Store.folders`."""
+        at = len(self._prefix) + len(prefix)
+        return sorted(
+            item["Prefix"][at:].rstrip("/")
+            for page in self._pages(prefix)
+            for item in page.get("CommonPrefixes", ())
+        )
+
+    def delete(self, key: str) -> None:
+        """See `Store.delete`."""
+        self._run(
+            "DeleteObject",
+            key,
+            lambda _: self._client.delete_object(Bucket=self._bucket, Key=self._prefix + key),
+        )
+
+    def sweep(self, prefix: str) -> list[str]:  # noqa: ARG002 - the protocol's signature
+        """See `Store.sweep`: a killed PUT leaves nothing."""
+        return []
+
+    def check(self) -> None:
+        """See `Store.check`: tries ListObjectsV2, PutObject and DeleteObject, for a short time."""
+        patience_s = min(self._settings.give_up_after_s, _CHECK_GIVE_UP_S)
+        hasty = S3Store(
+            self._bucket,
+            self._prefix,
+            self._settings.model_copy(update={"give_up_after_s": patience_s}),
+            stop=self._stop,
+            client=self._client,
+        )
+        next(hasty._pages(""), None)
+        hasty.put(PROBE_KEY, b"may be removed\n")
+        hasty.delete(PROBE_KEY)
+
+    def _run(self, action: str, key: str, attempt: Callable[[int], T]) -> T:
+        call = S3Call(action, self.place(key), self._settings, self._stop)
+        return call.run(attempt)
+
+    def _put(self, key: str, content: bytes, **condition: Any) -> None:
+        self._client.put_object(
+            Bucket=self._bucket, Key=self._prefix + key, Body=content, **condition
+        )
+
+    def _create(self, key: str, content: bytes, nth: int) -> bool:
+        try:
+            self._put(key, content, IfNoneMatch="*")
+        except ClientError as error:
+            if status_of(error) == _NOT_IMPLEMENTED:
+                raise _ConditionUnsupported from error
+            if status_of(error) != _PRECONDITION_FAILED:
+                raise
+            return nth > 1 and self._read(key) == content
+        return True
+
+    def _put_if_not_found(self, key: str, content: bytes) -> bool:
+        if self.exists(key):
+            return False
+        self.put(key, content)
+        return True
+
+    def _read(self, key: str, **options: Any) -> bytes:
+        answer = self._client.get_object(Bucket=self._bucket, Key=self._prefix + key, **options)
+        with answer["Body"] as body:
+            return body.read()
+
+    def _read_tail(self, key: str, size_bytes: int) -> bytes:
+        try:
+            return self._read(key, Range=f"bytes=-{size_bytes}")
+        except ClientError as error:
+            if status_of(error) == _RANGE_OF_NOTHING:
+                return b""
+            raise
+
+    def _head(self, key: str) -> None:
+        self._client.head_object(Bucket=self._bucket, Key=self._prefix + key)
+
+    def _pages(self, prefix: str) -> Iterator[Any]:
+        where: dict[str, Any] = {
+            "Bucket": self._bucket,
+            "Prefix": self._prefix + prefix,
+            "Delimiter": "/",
+        }
+        while True:
+            page: Any = self._run("ListObjectsV2", prefix, partial(self._page, dict(where)))
+            yield page
+            if not page.get("IsTruncated"):
+                return
+            where["ContinuationToken"] = page["NextContinuationToken"]
+
+    def _page(self, where: dict[str, Any], _: int) -> Any:
+        return self._client.list_objects_v2(**where)
+
+
+class _ConditionUnsupported(Exception):  # noqa: N818 - caught where it is raised, never seen
+    """The store does not know `If-None-Match` on PUT."""
+
+
+def _make_client(settings: S3Settings) -> S3Client:
+    secret = settings.secret_access_key
+    return boto3.client(
+        "s3",
+        endpoint_url=settings.endpoint_url,
+        region_name=settings.region,
+        aws_access_key_id=settings.access_key_id,
+        aws_secret_access_key=secret.get_secret_value() if secret else None,
+        config=Config(
+            connect_timeout=settings.connect_timeout_s,
+            read_timeout=settings.read_timeout_s,
+            max_pool_connections=settings.connections,
+            # S3Call counts, spaces and stops attempts; botocore's own would multiply them.
+            retries={"total_max_attempts": 1, "mode": "standard"},
+            request_checksum_calculation=settings.checksums,
+            response_checksum_validation=settings.checksums,
+            s3={"addressing_style": "path"} if settings.endpoint_url else None,
+        ),
+    )

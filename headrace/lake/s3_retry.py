@@ -1,0 +1,175 @@
+"""One S3 call: attempts with growing, random pauses while it may help, then an error that names it.
+
+Transient is what AWS documents as such: SlowDown and its kin, any 5xx, time-outs, connections that
+break, a conditional request that met another. Everything else is permanent at the first answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NoReturn, TypeVar
+
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    FlexibleChecksumError,
+    HTTPClientError,
+    IncompleteReadError,
+    NoCredentialsError,
+    PartialCredentialsError,
+    SSLError,
+)
+from botocore.exceptions import ConnectionError as BotoConnectionError
+from botocore.parsers import ResponseParserError
+from tenacity import (
+    RetryCallState,
+    Retrying,
+    retry_if_exception,
+    stop_before_delay,
+    wait_random_exponential,
+)
+
+from headrace.lake.exceptions import (
+    ObjectMissing,
+    StoreDenied,
+    StoreError,
+    StoreUnavailable,
+    StoreUnusable,
+)
+from headrace.lake.s3_settings import S3Settings
+from headrace.stopping import StopEvent
+
+T = TypeVar("T")
+
+_TRANSIENT_CODES = {
+    "SlowDown",
+    "Throttling",
+    "ThrottlingException",
+    "RequestLimitExceeded",
+    "TooManyRequests",
+    "RequestTimeout",
+    "RequestTimeoutException",
+    "ConditionalRequestConflict",
+    "OperationAborted",
+}
+_TRANSIENT_BREAKS = (
+    BotoConnectionError,
+    HTTPClientError,
+    IncompleteReadError,
+    FlexibleChecksumError,
+    ResponseParserError,
+)
+_NOT_IMPLEMENTED = 501
+_FIRST_PAUSE_S = 0.2
+#: What boto3 calls its operations, and the permission that each of them needs.
+_PERMISSIONS = {
+    "PutObject": "s3:PutObject",
+    "GetObject": "s3:GetObject",
+    "HeadObject": "s3:GetObject and s3:ListBucket",
+    "ListObjectsV2": "s3:ListBucket",
+    "DeleteObject": "s3:DeleteObject",
+}
+
+
+class S3Call:
+    """One call on one object, with all its attempts.
+
+    Args:
+        action: boto3's name of the operation, as in `PutObject`.
+        place: s3://bucket/key, for messages.
+        settings: how long to insist, and the longest pause.
+        stop: ends a pause when it is set.
+    """
+
+    def __init__(self, action: str, place: str, settings: S3Settings, stop: StopEvent) -> None:
+        self._action = action
+        self._place = place
+        self._settings = settings
+        self._stop = stop
+        self._attempts = 0
+
+    def run(self, attempt: Callable[[int], T]) -> T:
+        """Call `attempt` with 1, 2, ... until it succeeds, fails for good, or time is up.
+
+        Raises:
+            StoreUnavailable: if transient failures outlasted `give_up_after_s`.
+            PermanentStoreError: on the first failure that is not transient.
+            Stopped: if the stop was asked for during a pause.
+        """
+        retrying = Retrying(
+            retry=retry_if_exception(is_transient),
+            wait=wait_random_exponential(_FIRST_PAUSE_S, self._settings.longest_pause_s),
+            stop=stop_before_delay(self._settings.give_up_after_s),
+            sleep=self._stop.sleep,
+            retry_error_callback=self._give_up,
+        )
+        try:
+            result: T = retrying(self._once, attempt)
+        except (BotoCoreError, ClientError) as error:
+            raise self._permanent(error) from error
+        return result
+
+    def _once(self, attempt: Callable[[int], T]) -> T:
+        self._attempts += 1
+        return attempt(self._attempts)
+
+    def _give_up(self, state: RetryCallState) -> NoReturn:
+        error = state.outcome.exception() if state.outcome else None
+        raise StoreUnavailable(
+            self._action,
+            self._place,
+            _reason(error),
+            attempts=state.attempt_number,
+            elapsed_s=state.seconds_since_start or 0.0,
+        ) from error
+
+    def _permanent(self, error: BotoCoreError | ClientError) -> StoreError:
+        action, place, reason = self._action, self._place, _reason(error)
+        if isinstance(error, NoCredentialsError | PartialCredentialsError):
+            hint = "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile"
+            return StoreDenied(action, place, reason, hint=hint)
+        if not isinstance(error, ClientError):
+            return StoreUnusable(action, place, reason)
+        code, status = code_of(error), status_of(error)
+        if code == "NoSuchBucket":
+            return StoreUnusable(action, place, "there is no such bucket", hint="Create it first")
+        if status == 404:
+            return ObjectMissing(action, place, reason)
+        if status in (401, 403):
+            hint = (
+                f"Allow {_PERMISSIONS.get(action, action)} to these credentials; "
+                "this answer does not tell whether the object exists"
+            )
+            return StoreDenied(action, place, reason, hint=hint)
+        if "hecksum" in reason or code in ("NotImplemented", "XAmzContentSHA256Mismatch"):
+            hint = "If the store does not know the newer checksum headers, set checksums to "
+            return StoreUnusable(action, place, reason, hint=f"{hint}when_required")
+        return StoreUnusable(action, place, reason)
+
+
+def is_transient(error: BaseException) -> bool:
+    """Whether the same call may succeed a little later."""
+    if isinstance(error, ClientError):
+        status = status_of(error)
+        return (status >= 500 and status != _NOT_IMPLEMENTED) or (
+            status in (408, 429) or code_of(error) in _TRANSIENT_CODES
+        )
+    return isinstance(error, _TRANSIENT_BREAKS) and not isinstance(error, SSLError)
+
+
+def status_of(error: ClientError) -> int:
+    """The HTTP status of the answer, 0 if there was none."""
+    metadata = error.response.get("ResponseMetadata")
+    return metadata["HTTPStatusCode"] if metadata else 0
+
+
+def code_of(error: ClientError) -> str:
+    """S3's code of the error; for an answer without a body, the status as text."""
+    return error.response.get("Error", {}).get("Code", "")
+
+
+def _reason(error: BaseException | None) -> str:
+    if not isinstance(error, ClientError):
+        return str(error)
+    details = error.response.get("Error", {})
+    return f"{details.get('Code', '?')} {details.get('Message', '')} (HTTP {status_of(error)})"
