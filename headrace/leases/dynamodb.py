@@ -58,7 +58,8 @@ class DynamoLeases(LeaseStore):
     """`LeaseStore` in a DynamoDB table with the partition key `lease` (string) and no sort key.
 
     Needs `dynamodb:GetItem`, `PutItem` and `Scan` on the table; with `create` also `DescribeTable`
-    and, if it is missing, `CreateTable`. Throttling, 5xx and broken connections are tried again for some seconds.
+    and, if it is missing, `CreateTable`. Throttling, 5xx and broken connections are tried again
+    for some seconds.
 
     Args:
         table: name of the table.

@@ -116,8 +116,7 @@ class Lease:
             return
         try:
             self._on_lost(loss)
-        except Exception:
-            # The loss itself is what has to reach the caller.
+        except Exception:  # noqa: BLE001 - the loss itself is what has to reach the caller
             _log.exception("what was to be told of the lost lease on %s failed itself", self.name)
 
     def close(self) -> None:

@@ -1,0 +1,572 @@
+"""One suite for every store of leases: SQLite, and DynamoDB as moto's server speaks it.
+
+Time, machines and processes are simulated; the stores are real. A state machine drives both them
+and a model that fits on a page, and compares after every step.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import socket
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import boto3
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    rule,
+    run_state_machine_as_test,
+)
+
+from headrace.leases import (
+    DynamoLeases,
+    Grant,
+    InvalidLease,
+    LeaseHeld,
+    LeaseLost,
+    LeaseStore,
+    SqliteLeases,
+    Standing,
+    hold,
+)
+from headrace.leases.machine import Liveness
+from headrace.leases.model import Process, Row
+
+TTL_S = 60.0
+SKEW_S = 5.0
+EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@dataclass
+class World:
+    """The time that really passes, and the processes that have really died."""
+
+    passed_s: float = 0.0
+    dead: set[Process] = field(default_factory=set)
+
+
+@dataclass
+class FakeMachine:
+    """What one process sees of the world."""
+
+    world: World
+    process: Process
+    wall_ahead_s: float = 0.0
+
+    def now(self) -> datetime:
+        return EPOCH + timedelta(seconds=self.world.passed_s + self.wall_ahead_s)
+
+    def boot_s(self) -> float:
+        return 1000.0 + self.world.passed_s
+
+    def me(self) -> Process:
+        return self.process
+
+    def liveness(self, process: Process, *, one_machine: bool) -> Liveness:
+        if process.boot_id != self.process.boot_id:
+            return Liveness.UNKNOWN
+        return Liveness.GONE if process in self.world.dead else Liveness.ALIVE
+
+
+def process(host: str, pid: int, start: int = 1) -> Process:
+    return Process(host=host, pid=pid, boot_id=f"boot-{host}", start_ticks=start, pid_ns="p")
+
+
+@dataclass
+class Backend:
+    """One kind of store: how to open it, and how to lose a row behind its back."""
+
+    name: str
+    open: Callable[[FakeMachine], LeaseStore]
+    forget: Callable[[str], None]
+    hosts: tuple[str, ...]
+
+
+@pytest.fixture(scope="module")
+def moto_url() -> Iterator[str]:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    url = f"http://127.0.0.1:{port}"
+    server = subprocess.Popen(
+        [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        for _ in range(200):
+            try:
+                urllib.request.urlopen(f"{url}/moto-api/data.json", timeout=1).close()
+                break
+            except OSError:
+                assert server.poll() is None, "moto's server ended by itself"
+                time.sleep(0.1)
+        with pytest.MonkeyPatch.context() as env:
+            env.setenv("AWS_ACCESS_KEY_ID", "key")
+            env.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+            env.setenv("AWS_EC2_METADATA_DISABLED", "true")
+            yield url
+    finally:
+        server.kill()
+        server.wait()
+
+
+@pytest.fixture(params=["sqlite", "dynamodb"])
+def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
+    if request.param == "sqlite":
+        folder = tmp_path / "state"
+
+        def forget_row(name: str) -> None:
+            with closing(sqlite3.connect(folder / "leases.sqlite")) as db:
+                db.execute("DELETE FROM lease WHERE name = ?", (name,))
+                db.commit()
+
+        return Backend(
+            "sqlite", lambda machine: SqliteLeases(folder, machine=machine), forget_row, ("a",)
+        )
+    url = request.getfixturevalue("moto_url")
+    table = f"leases-{uuid4().hex}"
+    opening = {"endpoint_url": url, "region": "eu-west-1", "max_clock_skew_s": SKEW_S}
+    DynamoLeases(table, create=True, **opening)
+    client = boto3.session.Session().client("dynamodb", endpoint_url=url, region_name="eu-west-1")
+
+    def forget_item(name: str) -> None:
+        client.delete_item(TableName=table, Key={"lease": {"S": name}})
+
+    return Backend(
+        "dynamodb",
+        lambda machine: DynamoLeases(table, machine=machine, **opening),
+        forget_item,
+        ("a", "b"),
+    )
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+@pytest.fixture
+def ours(backend: Backend, world: World) -> LeaseStore:
+    return backend.open(FakeMachine(world, process("a", 1)))
+
+
+@pytest.fixture
+def theirs(backend: Backend, world: World) -> LeaseStore:
+    return backend.open(FakeMachine(world, process(backend.hosts[-1], 2)))
+
+
+NAME = "coinbase/BTC-USD"
+
+
+def test_second_is_told_at_once_who_holds_it(ours: LeaseStore, theirs: LeaseStore) -> None:
+    ours.acquire(NAME, run_id="night-run", ttl_s=TTL_S)
+    with pytest.raises(LeaseHeld) as caught:
+        theirs.acquire(NAME, run_id="other", ttl_s=TTL_S)
+    holder = caught.value.holder
+    assert (holder.host, holder.pid, holder.run_id) == ("a", 1, "night-run")
+    assert holder.since == EPOCH
+    assert holder.expires == EPOCH + timedelta(seconds=TTL_S)
+    assert str(caught.value) == (
+        "already running (holder a pid 1 run night-run since 2026-01-01T00:00:00Z)"
+    )
+
+
+def test_two_holders_in_one_process_are_two(ours: LeaseStore) -> None:
+    ours.acquire(NAME, run_id="one", ttl_s=TTL_S)
+    with pytest.raises(LeaseHeld):
+        ours.acquire(NAME, run_id="one", ttl_s=TTL_S)
+
+
+def test_other_names_are_free(ours: LeaseStore, theirs: LeaseStore) -> None:
+    ours.acquire(NAME, run_id="one", ttl_s=TTL_S)
+    theirs.acquire("coinbase/ETH-USD", run_id="two", ttl_s=TTL_S)
+
+
+def test_a_renewed_lease_lasts(ours: LeaseStore, theirs: LeaseStore, world: World) -> None:
+    grant = ours.acquire(NAME, run_id="one", ttl_s=TTL_S)
+    for _ in range(5):
+        world.passed_s += TTL_S - 1
+        grant = ours.renew(grant)
+        ours.check(grant)
+        with pytest.raises(LeaseHeld):
+            theirs.acquire(NAME, run_id="two", ttl_s=TTL_S)
+
+
+def test_an_early_grant_stays_good_after_renewals(ours: LeaseStore, world: World) -> None:
+    grant = ours.acquire(NAME, run_id="one", ttl_s=TTL_S)
+    world.passed_s += 40
+    ours.renew(grant)
+    world.passed_s += 40
+    ours.check(grant)
+
+
+def test_the_end_is_the_end_even_if_nobody_took_over(ours: LeaseStore, world: World) -> None:
+    grant = ours.acquire(NAME, run_id="one", ttl_s=TTL_S)
+    world.passed_s += TTL_S
+    with pytest.raises(LeaseLost, match="not renewed for 60 s"):
+        ours.check(grant)
+    with pytest.raises(LeaseLost):
+        ours.renew(grant)
+    assert [state.standing for state in ours.list()] == [Standing.EXPIRED]
+
+
+def test_takeover_is_named_on_both_sides(
+    ours: LeaseStore, theirs: LeaseStore, world: World
+) -> None:
+    old = ours.acquire(NAME, run_id="one", ttl_s=TTL_S)
+    world.passed_s += TTL_S + SKEW_S
+    new = theirs.acquire(NAME, run_id="two", ttl_s=TTL_S)
+    assert new.token > old.token
+    assert new.predecessor == (old.holder, Standing.EXPIRED)
+    for call in (ours.check, ours.renew, ours.release):
+        with pytest.raises(LeaseLost, match=r"taken over by .* run two") as caught:
+            call(old)
+        assert caught.value.holder == new.holder
+    theirs.check(new)
+
+
+def test_release_frees_at_once_and_keeps_the_token(ours: LeaseStore, theirs: LeaseStore) -> None:
+    old = ours.acquire(NAME, run_id="one", ttl_s=TTL_S)
+    ours.release(old)
+    ours.release(old)
+    with pytest.raises(LeaseLost, match="released"):
+        ours.check(old)
+    new = theirs.acquire(NAME, run_id="two", ttl_s=TTL_S)
+    assert new.token > old.token
+    assert new.predecessor is None
+
+
+def test_the_token_exceeds_what_the_caller_has_seen(ours: LeaseStore) -> None:
+    seen = 9_000_000_000_000
+    assert ours.acquire(NAME, run_id="one", ttl_s=TTL_S, above=seen).token == seen + 1
+
+
+def test_the_token_rises_over_the_deletion_of_the_row(
+    ours: LeaseStore, theirs: LeaseStore, backend: Backend, world: World
+) -> None:
+    old = ours.acquire(NAME, run_id="one", ttl_s=TTL_S)
+    world.passed_s += 0.01
+    backend.forget(NAME)
+    new = theirs.acquire(NAME, run_id="two", ttl_s=TTL_S)
+    assert new.token > old.token
+    with pytest.raises(LeaseLost):
+        ours.renew(old)
+
+
+def test_the_token_rises_while_the_clock_stands_or_falls(backend: Backend, world: World) -> None:
+    machine = FakeMachine(world, process("a", 1))
+    store = backend.open(machine)
+    tokens = []
+    for wall_ahead_s in (0.0, 0.0, -3600.0, -7200.0, 0.0):
+        machine.wall_ahead_s = wall_ahead_s
+        grant = store.acquire(NAME, run_id="one", ttl_s=TTL_S)
+        tokens.append(grant.token)
+        store.release(grant)
+    assert tokens == sorted(set(tokens))
+
+
+def test_a_dead_neighbour_holds_nothing(backend: Backend, world: World) -> None:
+    ours = backend.open(FakeMachine(world, process("a", 1)))
+    neighbour = backend.open(FakeMachine(world, process("a", 2)))
+    old = ours.acquire(NAME, run_id="one", ttl_s=86_400)
+    world.dead.add(process("a", 1))
+    assert [state.standing for state in neighbour.list()] == [Standing.DEAD]
+    new = neighbour.acquire(NAME, run_id="two", ttl_s=TTL_S)
+    assert new.predecessor == (old.holder, Standing.DEAD)
+
+
+@pytest.mark.parametrize("step_s", [-86_400.0, 86_400.0])
+def test_a_step_of_the_wall_clock_changes_nothing_on_one_machine(
+    backend: Backend, world: World, step_s: float
+) -> None:
+    holder, contender = (FakeMachine(world, process("a", pid)) for pid in (1, 2))
+    ours, theirs = backend.open(holder), backend.open(contender)
+    grant = ours.acquire(NAME, run_id="one", ttl_s=TTL_S)
+    holder.wall_ahead_s = contender.wall_ahead_s = step_s
+    world.passed_s += TTL_S - 1
+    ours.check(grant)
+    with pytest.raises(LeaseHeld):
+        theirs.acquire(NAME, run_id="two", ttl_s=TTL_S)
+    world.passed_s += 1
+    theirs.acquire(NAME, run_id="two", ttl_s=TTL_S)
+
+
+def test_force_release_cuts_off_only_the_holder_that_was_seen(
+    ours: LeaseStore, theirs: LeaseStore
+) -> None:
+    assert ours.force_release(NAME) is None
+    old = ours.acquire(NAME, run_id="one", ttl_s=TTL_S)
+    assert theirs.force_release(NAME, token=old.token) == old.holder
+    assert theirs.force_release(NAME) is None
+    with pytest.raises(LeaseLost):
+        ours.check(old)
+    new = ours.acquire(NAME, run_id="three", ttl_s=TTL_S)
+    with pytest.raises(LeaseHeld):
+        theirs.force_release(NAME, token=old.token)
+    ours.check(new)
+
+
+def test_listing(ours: LeaseStore, theirs: LeaseStore) -> None:
+    assert ours.list() == ()
+    first = ours.acquire("b", run_id="one", ttl_s=TTL_S)
+    ours.release(theirs.acquire("a", run_id="two", ttl_s=TTL_S))
+    listed = theirs.list()
+    assert [(state.name, state.standing) for state in listed] == [
+        ("a", Standing.FREE),
+        ("b", Standing.HELD),
+    ]
+    assert (listed[1].token, listed[1].holder) == (first.token, first.holder)
+
+
+@pytest.mark.parametrize(
+    "name", ["", " ", "a b", "a\nb", "\x1b[31m", "a'b", "-x", "/etc", "é", "a" * 201]
+)
+def test_names_from_outside_are_checked(ours: LeaseStore, name: str) -> None:
+    with pytest.raises(InvalidLease):
+        ours.acquire(name, run_id="one", ttl_s=TTL_S)
+    assert ours.list() == ()
+
+
+@pytest.mark.parametrize("ttl_s", [0.0, -1.0, float("nan"), float("inf"), 86_401])
+def test_times_to_live_are_checked(ours: LeaseStore, ttl_s: float) -> None:
+    with pytest.raises(InvalidLease):
+        ours.acquire(NAME, run_id="one", ttl_s=ttl_s)
+
+
+def test_a_store_can_be_sent_to_a_spawned_process(ours: LeaseStore) -> None:
+    grant = ours.acquire(NAME, run_id="one", ttl_s=TTL_S)
+    pickle.loads(pickle.dumps(ours)).check(grant)
+
+
+@pytest.mark.parametrize("stored", ["acquire", "renew", "release"])
+def test_a_write_that_was_stored_but_answered_as_failed(
+    ours: LeaseStore, monkeypatch: pytest.MonkeyPatch, stored: str
+) -> None:
+    """A swap that is repeated after a lost answer meets its own first attempt."""
+    grant = None if stored == "acquire" else ours.acquire(NAME, run_id="one", ttl_s=TTL_S)
+    swap = ours._swap
+    answers: list[bool] = []
+
+    def swap_without_answer(seen: Row | None, new: Row) -> bool:
+        answers.append(swap(seen, new))
+        return answers[-1] and len(answers) > 1
+
+    monkeypatch.setattr(ours, "_swap", swap_without_answer)
+    if stored == "acquire":
+        grant = ours.acquire(NAME, run_id="one", ttl_s=TTL_S)
+        ours.check(grant)
+    elif stored == "renew":
+        assert grant is not None
+        ours.check(ours.renew(grant))
+    else:
+        assert grant is not None
+        ours.release(grant)
+        assert [state.standing for state in ours.list()] == [Standing.FREE]
+    assert answers[0]
+
+
+def test_of_many_threads_one_wins(backend: Backend, world: World) -> None:
+    outcomes: list[Grant | LeaseHeld] = []
+    start = threading.Barrier(8)
+
+    def contend(pid: int) -> None:
+        store = backend.open(FakeMachine(world, process("a", pid)))
+        start.wait()
+        try:
+            outcomes.append(store.acquire(NAME, run_id=f"run-{pid}", ttl_s=TTL_S))
+        except LeaseHeld as held:
+            outcomes.append(held)
+
+    threads = [threading.Thread(target=contend, args=(pid,)) for pid in range(1, 9)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    (won,) = [outcome for outcome in outcomes if isinstance(outcome, Grant)]
+    lost = [outcome for outcome in outcomes if isinstance(outcome, LeaseHeld)]
+    assert len(lost) == 7
+    assert {held.holder.run_id for held in lost} == {won.holder.run_id}
+
+
+def test_hold_renews_and_releases(backend: Backend) -> None:
+    """The one test with real time: the lease outlives its time to live several times over."""
+    from headrace.leases.machine import THIS_MACHINE
+
+    store = backend.open(THIS_MACHINE)  # type: ignore[arg-type]
+    with hold(store, NAME, run_id="one", ttl_s=0.6) as lease:
+        deadline = time.monotonic() + 1.5
+        while time.monotonic() < deadline:
+            lease.check()
+            with pytest.raises(LeaseHeld):
+                store.acquire(NAME, run_id="two", ttl_s=1)
+            time.sleep(0.1)
+        assert lease.grant.holder.pid == os.getpid()
+    assert [state.standing for state in store.list()] == [Standing.FREE]
+
+
+@dataclass
+class Held:
+    """A holding as the model remembers it."""
+
+    grant: Grant
+    by: FakeMachine
+    until_s: float  # in the world's time
+    until_wall_s: float  # by the holder's wall clock
+
+
+class LeaseModel(RuleBasedStateMachine):
+    """The stores against a model: who may hold, who may commit, and what the token does."""
+
+    backend: Backend
+    names = st.sampled_from(["x", "y"])
+
+    @initialize()
+    def begin(self) -> None:
+        self.world = World()
+        self.prefix = uuid4().hex
+        self.machines = [
+            FakeMachine(self.world, process(host, pid), ahead)
+            for host, ahead in zip(self.backend.hosts, (2.0, -2.0), strict=False)
+            for pid in (1, 2)
+        ]
+        self.stores = {id(m): self.backend.open(m) for m in self.machines}
+        self.holds: dict[str, Held | None] = {"x": None, "y": None}
+        self.tokens = {"x": 0, "y": 0}
+        self.past: list[tuple[str, Held]] = []
+
+    def _full(self, name: str) -> str:
+        return f"{self.prefix}/{name}"
+
+    def _may_take(self, held: Held | None, machine: FakeMachine) -> bool:
+        if held is None:
+            return True
+        if machine.process.host == held.by.process.host:
+            gone = held.grant.holder.process in self.world.dead
+            return gone or self.world.passed_s >= held.until_s
+        wall_s = self.world.passed_s + machine.wall_ahead_s
+        return wall_s >= held.until_wall_s + SKEW_S
+
+    def _is_good(self, name: str, held: Held) -> bool:
+        return self.holds[name] is held and self.world.passed_s < held.until_s
+
+    def _extend(self, held: Held, ttl_s: float) -> None:
+        held.until_s = self.world.passed_s + ttl_s
+        held.until_wall_s = held.until_s + held.by.wall_ahead_s
+
+    @rule(name=names, data=st.data(), ttl_s=st.sampled_from([5.0, 60.0]))
+    def acquire(self, name: str, data: Any, ttl_s: float) -> None:
+        machine = data.draw(st.sampled_from(self.machines))
+        store = self.stores[id(machine)]
+        if not self._may_take(self.holds[name], machine):
+            with pytest.raises(LeaseHeld) as caught:
+                store.acquire(self._full(name), run_id="r", ttl_s=ttl_s)
+            held = self.holds[name]
+            assert held is not None
+            assert caught.value.holder.lease_id == held.grant.holder.lease_id
+            return
+        grant = store.acquire(self._full(name), run_id="r", ttl_s=ttl_s)
+        assert grant.token > self.tokens[name]
+        self.tokens[name] = grant.token
+        held = Held(grant, machine, 0.0, 0.0)
+        self._extend(held, ttl_s)
+        self.holds[name] = held
+        self.past.append((name, held))
+
+    @rule(data=st.data(), call=st.sampled_from(["renew", "check", "release"]))
+    def use(self, data: Any, call: str) -> None:
+        if not self.past:
+            return
+        name, held = data.draw(st.sampled_from(self.past[-6:]))
+        store = self.stores[id(held.by)]
+        if call == "release":
+            if self.holds[name] is held:
+                store.release(held.grant)
+                self.holds[name] = None
+            elif self.holds[name] is not None or held.grant.token != self.tokens[name]:
+                with pytest.raises(LeaseLost):
+                    store.release(held.grant)
+        elif not self._is_good(name, held):
+            with pytest.raises(LeaseLost):
+                getattr(store, call)(held.grant)
+        elif call == "renew":
+            assert store.renew(held.grant).token == held.grant.token
+            self._extend(held, held.grant.holder.ttl_s)
+        else:
+            store.check(held.grant)
+
+    @rule(seconds=st.sampled_from([0.001, 1.0, 4.0, 9.0, 55.0, 70.0]))
+    def wait(self, seconds: float) -> None:
+        self.world.passed_s += seconds
+
+    @rule(data=st.data())
+    def kill(self, data: Any) -> None:
+        """A process dies; another gets its pid."""
+        machine = data.draw(st.sampled_from(self.machines))
+        old = machine.process
+        assert old.start_ticks is not None
+        self.world.dead.add(old)
+        machine.process = process(old.host, old.pid, old.start_ticks + 1)
+
+    @rule(name=names)
+    def force_release(self, name: str) -> None:
+        held = self.holds[name]
+        taken = self.stores[id(self.machines[0])].force_release(self._full(name))
+        assert (taken and taken.lease_id) == (held and held.grant.holder.lease_id)
+        self.holds[name] = None
+
+    @rule(name=names)
+    def forget(self, name: str) -> None:
+        """Somebody deletes the row; for longer than clocks are apart, nobody asks."""
+        if self.tokens[name] == 0:
+            return
+        self.backend.forget(self._full(name))
+        self.holds[name] = None
+        self.past = [(other, held) for other, held in self.past if other != name]
+        self.world.passed_s += 2 * SKEW_S
+
+    @invariant()
+    def at_most_one_may_commit(self) -> None:
+        for name in ("x", "y"):
+            good = []
+            for held in [held for other, held in self.past[-4:] if other == name]:
+                try:
+                    self.stores[id(held.by)].check(held.grant)
+                except LeaseLost:
+                    continue
+                good.append(held)
+            assert good in ([], [self.holds[name]])
+
+
+def test_model(backend: Backend) -> None:
+    class Model(LeaseModel):
+        pass
+
+    Model.backend = backend
+    quick = backend.name == "sqlite"
+    run_state_machine_as_test(
+        Model,
+        settings=settings(
+            max_examples=40 if quick else 15,
+            stateful_step_count=40 if quick else 25,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
