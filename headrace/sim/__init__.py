@@ -1,4 +1,4 @@
-"""Simulated servers with real sockets: a Coinbase Exchange that tests, benches and users rehearse with.
+"""Simulated servers on real sockets: a Coinbase Exchange to test, measure and rehearse with.
 
     from headrace.sim import Fault, Html, SimulatedExchange, SimulatedExchangeProcess
 
@@ -15,7 +15,7 @@ benches: no shared interpreter lock); both take the same arguments and have the 
 | `history(product)` | `History`: the rows that ought to be served (below) |
 | `newest_id(product)` | the highest id that is out now |
 | `grow(product, n)` | n more ids |
-| `put_product(spec)` | list a product, or delist it: `listing="delisted"`, `"unknown"`, `"invalid"` |
+| `put_product(spec)` | list a product, or delist it by its `listing` |
 | `replace_rows(product, {id: row})` | literal rows (dict, JSON text, or `None` for a hole) |
 | `serve_rows(product, {id: row})` | a product of literal rows alone |
 | `add_fault(fault)` → number, `remove_fault(number)`, `clear_faults()` | `Fault` or its text |

@@ -1,4 +1,4 @@
-"""What the simulated exchange lists: product specs, how to write one, and a catalogue to start with."""
+"""What the simulated exchange lists: product specs, how to write one, a default catalogue."""
 
 from __future__ import annotations
 

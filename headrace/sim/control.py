@@ -51,6 +51,10 @@ class Rows(_Body):
     only: bool = False
 
 
+class _NoSuchCommandError(Exception):
+    """Nothing here goes by that name."""
+
+
 _WINDOWS = TypeAdapter(tuple[float, ...])
 
 
@@ -61,50 +65,60 @@ class Control:
         self._simulation = simulation
 
     def answer(self, request: Request) -> Reply:
-        """Do what is asked; 400 says what of it cannot be read, 404 that there is no such command."""
-        command = [request.method, *request.path.removeprefix(PREFIX).split("/")]
+        """Do what is asked; 400 says what cannot be read, 404 that there is no such command."""
+        command = request.path.removeprefix(PREFIX)
         try:
-            return _json(self._run(command, request))
+            if request.method == "GET":
+                return _json(self._tell(command, request))
+            return _json(self._turn(request.method, command, request.body))
         except ValidationError as error:
             return _json({"message": first_problem(error)}, 400)
         except SpecError as error:
             return _json({"message": str(error)}, 400)
-        except LookupError:
+        except _NoSuchCommandError:
             return _json({"message": f"no such command: {request.method} {request.path}"}, 404)
 
-    def _run(self, command: list[str], request: Request) -> object:
-        simulation = self._simulation
+    def _tell(self, command: str, request: Request) -> object:
         match command:
-            case ["GET", "stats"]:
+            case "stats":
                 windows = request.query.get("windows", "1").split(",")
-                return simulation.stats(_WINDOWS.validate_python(windows))
-            case ["GET", "arrivals"]:
-                return [asdict(arrival) for arrival in simulation.arrivals()]
-            case ["GET", "settings"]:
-                return simulation.settings.model_dump(mode="json", exclude={"keys"})
-            case ["GET", "newest"]:
-                return {"newest": simulation.newest_id(request.query.get("product", ""))}
-            case ["GET", "faults"]:
-                return {n: f.model_dump(mode="json") for n, f in simulation.faults().items()}
-            case ["POST", "faults"]:
-                return {"number": simulation.add_fault(Fault.model_validate_json(request.body))}
-            case ["DELETE", "faults"]:
-                return simulation.clear_faults()
-            case ["DELETE", "faults", number] if number.isdigit():
-                return simulation.remove_fault(int(number))
-            case ["POST", "grow"]:
-                growth = Growth.model_validate_json(request.body)
-                return simulation.grow(growth.product, growth.trades)
-            case ["POST", "rows"]:
-                rows = Rows.model_validate_json(request.body)
-                put = simulation.serve_rows if rows.only else simulation.replace_rows
-                return put(rows.product, rows.rows)
-            case ["POST", "products"]:
-                return simulation.put_product(ProductSpec.model_validate_json(request.body))
-            case ["POST", "reset"]:
-                return simulation.reset_log()
+                return self._simulation.stats(_WINDOWS.validate_python(windows))
+            case "arrivals":
+                return [asdict(arrival) for arrival in self._simulation.arrivals()]
+            case "settings":
+                return self._simulation.settings.model_dump(mode="json", exclude={"keys"})
+            case "newest":
+                return {"newest": self._simulation.newest_id(request.query.get("product", ""))}
+            case "faults":
+                faults = self._simulation.faults().items()
+                return {number: fault.model_dump(mode="json") for number, fault in faults}
             case _:
-                raise LookupError(command)
+                raise _NoSuchCommandError
+
+    def _turn(self, method: str, command: str, body: bytes) -> object:
+        done: dict[str, object] = {"done": True}
+        match method, *command.split("/"):
+            case "POST", "faults":
+                number = self._simulation.add_fault(Fault.model_validate_json(body))
+                return {**done, "number": number}
+            case "DELETE", "faults":
+                self._simulation.clear_faults()
+            case "DELETE", "faults", number if number.isdecimal():
+                self._simulation.remove_fault(int(number))
+            case "POST", "grow":
+                growth = Growth.model_validate_json(body)
+                self._simulation.grow(growth.product, growth.trades)
+            case "POST", "rows":
+                rows = Rows.model_validate_json(body)
+                put = self._simulation.serve_rows if rows.only else self._simulation.replace_rows
+                put(rows.product, rows.rows)
+            case "POST", "products":
+                self._simulation.put_product(ProductSpec.model_validate_json(body))
+            case "POST", "reset":
+                self._simulation.reset_log()
+            case _:
+                raise _NoSuchCommandError
+        return done
 
 
 def _json(value: object, status: int = 200) -> Reply:

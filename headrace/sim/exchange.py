@@ -128,7 +128,7 @@ def _product(spec: ProductSpec) -> dict[str, Any]:
 
 
 def _integer(text: str) -> int | None:
-    """A whole number in plain digits; `None` for anything else, floats and words of Python's too."""
+    """A whole number in plain digits; `None` for anything else, floats included."""
     digits = text.removeprefix("-")
     return int(text) if digits.isascii() and digits.isdigit() and len(digits) < 20 else None
 

@@ -96,7 +96,7 @@ class Drip(_Action):
 
 
 class Stuck(_Action):
-    """Serve one page for every cursor: the one whose newest id is `newest` (default: the newest)."""
+    """Serve one page for every cursor: the one below and with id `newest`, or the newest page."""
 
     kind: Literal["stuck"] = "stuck"
     newest: int | None = Field(default=None, ge=1)

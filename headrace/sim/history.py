@@ -131,7 +131,7 @@ class History:
         return columns
 
     def rows_below(self, top: int, limit: int) -> tuple[list[int], list[str]]:
-        """The newest `limit` trades with an id of at most `top`: ids and JSON rows, newest first."""
+        """The newest `limit` trades up to id `top`: ids and JSON rows, newest first."""
         ids: list[int] = []
         rows: list[str] = []
         block = (top - 1) // BLOCK

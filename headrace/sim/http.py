@@ -101,7 +101,7 @@ class Connection(asyncio.Protocol):
         wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._open.add(self)
 
-    def connection_lost(self, exc: Exception | None) -> None:
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         """Stop answering a client that is gone."""
         self._open.discard(self)
         if self._serving:
@@ -133,7 +133,11 @@ class Connection(asyncio.Protocol):
             self._serving = asyncio.get_running_loop().create_task(self._serve(request))
 
     async def _serve(self, request: Request) -> None:
-        reply = await self._handler(request)
+        try:
+            reply = await self._handler(request)
+        except Exception:
+            self.reset()  # a client must not wait for an answer that a bug of ours ate
+            raise
         close = request.headers.get("connection", "").lower() == "close"
         await self._deliver(reply, close=close)
         self._serving = None

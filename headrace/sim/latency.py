@@ -43,7 +43,7 @@ class Constant(_Latency):
     kind: Literal["constant"] = "constant"
     s: float = Field(default=0.0, ge=0.0)
 
-    def quantile_s(self, share: float) -> float:
+    def quantile_s(self, share: float) -> float:  # noqa: ARG002
         """The one delay there is."""
         return self.s
 

@@ -7,6 +7,7 @@ watches its departures run into them.
 from __future__ import annotations
 
 import math
+import re
 from collections import deque
 from collections.abc import Sequence
 from email.utils import formatdate
@@ -14,6 +15,7 @@ from typing import Annotated, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from headrace.sim.exceptions import SpecError
 from headrace.sim.http import Reply
 
 RetryAfter = Literal["absent", "seconds", "date", "zero"]
@@ -87,6 +89,43 @@ class SlidingWindow(_Limit):
 Limit = Annotated[TokenBucket | SlidingWindow, Field(discriminator="kind")]
 
 
+_UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
+_RATE = re.compile(r"(?P<requests>\d+(?:\.\d+)?)/(?P<count>\d*(?:\.\d+)?)(?P<unit>[smh])")
+
+
+def parse_bucket(text: str, *, burst: int = 15, retry_after: RetryAfter = "absent") -> TokenBucket:
+    """A bucket from its rate, `10/s` or `100/m`.
+
+    Raises:
+        SpecError: no such rate.
+    """
+    requests, per_s = _rate(text)
+    return TokenBucket(rate_per_s=requests / per_s, burst=burst, retry_after=retry_after)
+
+
+def parse_window(text: str, *, retry_after: RetryAfter = "absent") -> SlidingWindow:
+    """A window from `10/s`, `100/60s` or `100/m`.
+
+    Raises:
+        SpecError: no such rate, or not a whole number of requests.
+    """
+    requests, per_s = _rate(text)
+    if requests != int(requests):
+        raise SpecError("window", text, "a window holds a whole number of requests")
+    return SlidingWindow(requests=int(requests), per_s=per_s, retry_after=retry_after)
+
+
+def _rate(text: str) -> tuple[float, float]:
+    match = _RATE.fullmatch(text.strip())
+    if match is None:
+        raise SpecError("rate", text, "not requests per time", hint="write 10/s, 100/m or 100/60s")
+    requests = float(match["requests"])
+    per_s = float(match["count"] or 1) * _UNITS_S[match["unit"]]
+    if requests <= 0 or per_s <= 0:
+        raise SpecError("rate", text, "zero", hint="leave the limit out if there is to be none")
+    return requests, per_s
+
+
 class _Bucket:
     def __init__(self, rate_per_s: float, burst: int) -> None:
         self._rate_per_s, self._burst = rate_per_s, burst
@@ -100,7 +139,7 @@ class _Bucket:
         self._filled_s = now_s if self._filled_s is None else max(now_s, self._filled_s)
         return max(0.0, 1 - _NOISE - self._tokens) / self._rate_per_s
 
-    def take(self, now_s: float, *, admitted: bool) -> None:
+    def take(self, now_s: float, *, admitted: bool) -> None:  # noqa: ARG002
         if admitted:
             self._tokens -= 1
 

@@ -1,4 +1,4 @@
-"""What is on the tape now: which ids of each product are out, and rows a test has put there itself."""
+"""What is on the tape now: which ids of each product are out, and rows a test put there itself."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Tape:
         self.replace_rows(rows)
 
     def page(self, top: int, limit: int) -> tuple[list[int], list[str]]:
-        """The newest `limit` trades with an id of at most `top`: ids and JSON rows, newest first."""
+        """The newest `limit` trades up to id `top`: ids and JSON rows, newest first."""
         if not self._replaced and self._generated:
             return self.history.rows_below(top, limit)
         return self._patched_page(top, limit)

@@ -1,4 +1,4 @@
-"""The simulated exchange in a process of its own, so that it shares no interpreter lock with a bench."""
+"""The simulated exchange in a process of its own: it shares no interpreter lock with a bench."""
 
 from __future__ import annotations
 
@@ -32,9 +32,10 @@ _CONTROL_TIMEOUT_S = 30.0
 
 
 class SimulatedExchangeProcess:
-    """A simulated exchange as a child process; a context manager with the moves of `SimulatedExchange`.
+    """A simulated exchange as a child process; a context manager.
 
-    They travel over the control endpoint. The child ends with this process, however that ends.
+    The moves of `SimulatedExchange` travel over the control endpoint. The child ends with
+    this process, however that ends.
 
     Args:
         products: specs, or their text; none for the default catalogue.
@@ -114,11 +115,11 @@ class SimulatedExchangeProcess:
 
     def replace_rows(self, product: str, rows: Mapping[int, LiteralRow]) -> None:
         """Serve literal rows under these ids; `None` makes a hole."""
-        self._control("POST", "rows", {"product": product, "rows": dict(rows)})
+        self._control("POST", "rows", {"product": product, "rows": _plain(rows)})
 
     def serve_rows(self, product: str, rows: Mapping[int, LiteralRow]) -> None:
         """Serve these rows of a product and nothing else."""
-        self._control("POST", "rows", {"product": product, "rows": dict(rows), "only": True})
+        self._control("POST", "rows", {"product": product, "rows": _plain(rows), "only": True})
 
     def add_fault(self, fault: Fault | str) -> int:
         """Put a fault in force; returns its number."""
@@ -201,3 +202,9 @@ class SimulatedExchangeProcess:
             child.wait()
         if self._complaints is not None:
             self._complaints.close()
+
+
+def _plain(rows: Mapping[int, LiteralRow]) -> dict[str, Any]:
+    return {
+        str(at): row if row is None or isinstance(row, str) else {**row} for at, row in rows.items()
+    }

@@ -1,4 +1,4 @@
-"""The simulated exchange as a server: on a thread of a test's own process, or as a command runs it."""
+"""The simulated exchange as a server on a thread of this process."""
 
 from __future__ import annotations
 

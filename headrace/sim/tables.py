@@ -33,7 +33,7 @@ TIMES_OF_DAY = tuple(
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """One shape of a block's times: microseconds since its start, and the same as pieces of text."""
+    """One shape of a block's times: microseconds since its start, also as pieces of text."""
 
     micros: tuple[int, ...]
     seconds: tuple[int, ...]

@@ -1,0 +1,168 @@
+"""`headrace sim …`: simulated servers to rehearse with."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from headrace.sim import ExchangeSettings, SpecError
+from headrace.sim.limits import Limit, RetryAfter, parse_bucket, parse_window
+from headrace.sim.serving import serve
+
+app = typer.Typer(help="Simulated servers to rehearse with.", no_args_is_help=True)
+
+
+@app.callback()
+def simulated_servers() -> None:
+    """Simulated servers to rehearse with, on 127.0.0.1 only."""
+
+
+@app.command()
+def exchange(
+    product: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="ID:TRADES[,field=value…], for example DOGE-USD:5000,density=0.3. Repeatable. "
+            "Fields: first_id, density, gaps, price, trades_per_s, growth_per_s, "
+            "growth_per_request, listing. Without any: one product of each kind."
+        ),
+    ] = None,
+    port: Annotated[
+        int | None, typer.Option(help="0 picks a free one; default: 8080.", min=0, max=65_535)
+    ] = None,
+    rate: Annotated[
+        str, typer.Option(help="Token bucket as the exchange documents it: 10/s. none: no bucket.")
+    ] = "none",
+    burst: Annotated[int, typer.Option(help="What the bucket holds; it starts full.", min=1)] = 15,
+    window: Annotated[
+        list[str] | None,
+        typer.Option(help="Strict sliding window over arrivals: 10/s or 100/60s. Repeatable."),
+    ] = None,
+    retry_after: Annotated[
+        str, typer.Option(help="Retry-After of a 429: absent, seconds, date or zero.")
+    ] = "absent",
+    latency: Annotated[
+        str | None,
+        typer.Option(
+            help="constant:s=0.2, uniform:low=0.1,high=0.3 or lognormal:p50=0.2,p95=0.8; seconds, "
+            "with inbound=SHARE for what passes before the limit counts."
+        ),
+    ] = None,
+    fault: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="KIND[,field=value…], for example respond,status=503,probability=0.01 or "
+            "cut,how=chunked,product=BTC-USD,calls=2 or html,between_s=10:20. Repeatable. Kinds: "
+            "respond, html, malformed, cut, reset, hang, drip, stuck, stale, empty, refuse."
+        ),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Of trades, delays and chances; default: 0.")
+    ] = None,
+    now: Annotated[
+        str | None, typer.Option(help="Time of the newest trades (ISO 8601); default: the present.")
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            help="JSON file with any of products, seed, now_s, latency, limits, faults, keys, port; "
+            "options replace its values, products, limits and faults come on top.",
+            exists=True,
+            dir_okay=False,
+        ),
+    ] = None,
+    port_file: Annotated[
+        Path | None, typer.Option(help="Write the port here once ready; removed at the end.")
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Say where it listens as one line of JSON.")
+    ] = False,
+) -> None:
+    """Serve the wire format of Coinbase Exchange's market data, with generated trades.
+
+    Stops at Ctrl-C. Counts and switches: see /_sim/stats and its neighbours.
+    """
+    given = {
+        "port": port,
+        "seed": seed,
+        "latency": latency,
+        "now_s": None if now is None else _unix_s(now),
+    }
+    fields = {"port": 8080, **_from_file(config)}
+    fields |= {name: value for name, value in given.items() if value is not None}
+    fields["faults"] = [*fields.get("faults", []), *(fault or [])]
+    fields["limits"] = [
+        *fields.get("limits", []),
+        *_limits(rate, burst, window or [], retry_after),
+    ]
+    products = [*fields.pop("products", []), *(product or [])]
+    settings = ExchangeSettings.of(*products, **fields)
+    try:
+        ended = serve(settings, _announcer(settings, port_file, as_json=as_json))
+    finally:
+        if port_file is not None:
+            port_file.unlink(missing_ok=True)
+    if not as_json:
+        stats = ended.stats()
+        statuses = ", ".join(f"{n} x {status}" for status, n in stats["by_status"].items())
+        typer.echo(f"answered {stats['requests']} requests ({statuses or 'none'})")
+
+
+def _announcer(
+    settings: ExchangeSettings, port_file: Path | None, *, as_json: bool
+) -> Callable[[str], None]:
+    def announce(url: str) -> None:
+        port = int(url.rpartition(":")[2])
+        if port_file is not None:
+            unfinished = port_file.with_name(f"{port_file.name}.{os.getpid()}")
+            unfinished.write_text(f"{port}\n")
+            unfinished.replace(port_file)
+        ids = [spec.id for spec in settings.products]
+        if as_json:
+            typer.echo(json.dumps({"url": url, "port": port, "pid": os.getpid(), "products": ids}))
+        else:
+            typer.echo(f"simulated exchange at {url} with {', '.join(ids)}; Ctrl-C stops it")
+
+    return announce
+
+
+def _limits(rate: str, burst: int, windows: list[str], retry_after: str) -> list[Limit]:
+    forms: dict[str, RetryAfter] = {
+        "absent": "absent",
+        "seconds": "seconds",
+        "date": "date",
+        "zero": "zero",
+    }
+    if retry_after not in forms:
+        raise SpecError("--retry-after", retry_after, f"not one of {', '.join(forms)}")
+    form = forms[retry_after]
+    limits: list[Limit] = [parse_window(window, retry_after=form) for window in windows]
+    if rate != "none":
+        limits.append(parse_bucket(rate, burst=burst, retry_after=form))
+    return limits
+
+
+def _from_file(config: Path | None) -> dict[str, Any]:
+    if config is None:
+        return {}
+    try:
+        fields = json.loads(config.read_text())
+    except (OSError, ValueError) as error:
+        raise SpecError("--config", str(config), f"no JSON file: {error}") from error
+    if not isinstance(fields, dict):
+        raise SpecError("--config", str(config), "not a JSON object")
+    return fields
+
+
+def _unix_s(text: str) -> int:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise SpecError("--now", text, str(error)) from error
+    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
