@@ -1,0 +1,109 @@
+"""Which settings the managed server runs with, and which its clients need.
+
+Both leave the user's own choices alone where they can matter, and both are silent towards the
+world. What phones home in Prefect 3.9, and what turns it off:
+
+- the server's heartbeat and the UI's page tracking: `PREFECT_SERVER_ANALYTICS_ENABLED`;
+- usage events of the SDK, sent from interactive terminals: `DO_NOT_TRACK`;
+- spans and resource metrics, to a collector if one is configured:
+  `PREFECT_CLOUD_ENABLE_ORCHESTRATION_TELEMETRY`, `PREFECT_TELEMETRY_ENABLE_RESOURCE_METRICS`;
+- upgrade and marketing banners of the UI: `PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT`.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import platformdirs
+
+from headrace.cli.server.address import LOOPBACK, api_url
+from headrace.cli.server.state import StateFolder
+
+_SILENCE = {
+    "DO_NOT_TRACK": "1",
+    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+    "PREFECT_CLOUD_ENABLE_ORCHESTRATION_TELEMETRY": "false",
+    "PREFECT_TELEMETRY_ENABLE_RESOURCE_METRICS": "false",
+}
+
+#: A user may tune these for the managed server; every other PREFECT_ setting speaks of another one.
+_PASSED_ON = (
+    "PREFECT_SERVER_LOGGING_LEVEL",
+    "PREFECT_SERVER_EVENTS_",
+    "PREFECT_SERVER_SERVICES_",
+    "PREFECT_SERVER_UI_STATIC_DIRECTORY",
+)
+
+#: Keeps the database small: runs live for 30 days, events for 3 (defaults: for ever, and 7 days).
+RETENTION = {
+    "PREFECT_SERVER_SERVICES_DB_VACUUM_ENABLED": "events,flow_runs",
+    "PREFECT_SERVER_SERVICES_DB_VACUUM_RETENTION_PERIOD": str(30 * 86400),
+    "PREFECT_SERVER_EVENTS_RETENTION_PERIOD": "P3D",
+}
+
+
+def server_environment(
+    folder: StateFolder, port: int, environ: Mapping[str, str] = os.environ
+) -> dict[str, str]:
+    """Return the whole environment of a managed server on `port` with its state in `folder`."""
+    own = {name: value for name, value in environ.items() if _concerns_server(name)}
+    return {
+        **RETENTION,
+        "PREFECT_SERVER_LOGGING_LEVEL": "WARNING",
+        **own,
+        **_SILENCE,
+        **_bytecode(environ),
+        "PREFECT_HOME": str(folder.path),
+        "PREFECT_SERVER_DATABASE_CONNECTION_URL": f"sqlite+aiosqlite:///{folder.database}",
+        "PREFECT_API_URL": api_url(port),
+        "PREFECT_UI_API_URL": api_url(port),
+        "PREFECT_SERVER_API_HOST": LOOPBACK,
+        "PREFECT_SERVER_API_PORT": str(port),
+        "PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT": "false",
+    }
+
+
+def client_environment(port: int, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Return what must be in the environment before `prefect` is imported by a client.
+
+    `PREFECT_HOME` is not among it: the user's profile keeps its say in everything but the server.
+    """
+    unproxied = [environ.get("no_proxy") or environ.get("NO_PROXY") or "", LOOPBACK, "localhost"]
+    no_proxy = ",".join(filter(None, unproxied))
+    return {
+        **_SILENCE,
+        "PREFECT_API_URL": api_url(port),
+        "PREFECT_SERVER_EPHEMERAL_ENABLED": "false",
+        # The library logs from threads that belong to no run; that is no reason for a warning.
+        "PREFECT_LOGGING_TO_API_WHEN_MISSING_FLOW": "ignore",
+        "NO_PROXY": no_proxy,
+        "no_proxy": no_proxy,
+    }
+
+
+def _concerns_server(name: str) -> bool:
+    return not name.startswith("PREFECT_") or name.startswith(_PASSED_ON)
+
+
+def _bytecode(environ: Mapping[str, str]) -> dict[str, str]:
+    """Let the server keep compiled modules, in the user's cache if not beside their source.
+
+    Compiling everything that a server imports takes 10 s, at each start. Where nobody compiled at
+    installation and nobody may now (`PYTHONDONTWRITEBYTECODE`, a read-only installation), each
+    start would pay for it again.
+    """
+    spec = importlib.util.find_spec("prefect")
+    if spec is None or spec.origin is None or environ.get("PYTHONPYCACHEPREFIX"):
+        return {}
+    source = Path(spec.origin)
+    compiled = Path(importlib.util.cache_from_source(str(source))).exists()
+    forbidden = bool(environ.get("PYTHONDONTWRITEBYTECODE")) or not os.access(
+        source.parent, os.W_OK
+    )
+    if compiled or not forbidden:
+        return {}
+    cache = platformdirs.user_cache_path("headrace") / "bytecode"
+    return {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(cache)}

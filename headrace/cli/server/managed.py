@@ -1,0 +1,216 @@
+"""The local Prefect server that Headrace starts, finds again, restarts and stops."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from headrace.cli.server import address
+from headrace.cli.server.environment import server_environment
+from headrace.cli.server.exceptions import ProcessStartError, ServerElsewhereError
+from headrace.cli.server.locks import UsersLock, exclusive
+from headrace.cli.server.process import NamedProcess
+from headrace.cli.server.state import SERVER, ProcessRecord, StateFolder
+from headrace.stopping import STOP, StopEvent
+
+logger = logging.getLogger(__name__)
+
+#: The slowest start seen was 23 s (nothing compiled, no database, two busy cores).
+START_TIMEOUT_S = 120.0
+#: How long a server that lives may owe an answer before it is taken for stuck and replaced.
+ANSWER_TIMEOUT_S = 30.0
+
+
+@dataclass(frozen=True)
+class RunningServer:
+    """A server that answers.
+
+    Attributes:
+        started_now: whether this call started it.
+    """
+
+    record: ProcessRecord
+    started_now: bool
+
+    @property
+    def port(self) -> int:
+        """The loopback port it listens on."""
+        assert self.record.port is not None, "every server record has a port"
+        return self.record.port
+
+    @property
+    def api_url(self) -> str:
+        """What `PREFECT_API_URL` has to be."""
+        return address.api_url(self.port)
+
+    @property
+    def ui_url(self) -> str:
+        """Where a browser finds it."""
+        return address.ui_url(self.port)
+
+
+class ManagedServer:
+    """The one Prefect server of a state folder, shared by all commands that use that folder.
+
+    Args:
+        home: `HEADRACE_HOME`.
+        stop: looked at while waiting for a lock or for the server's first answer.
+
+    Raises:
+        StateFolderError: the folder cannot be made.
+    """
+
+    def __init__(self, home: Path, *, stop: StopEvent = STOP) -> None:
+        self.folder = StateFolder(home)
+        self.process = NamedProcess(self.folder, SERVER)
+        self._users = UsersLock(self.folder.users_lock)
+        self._stop = stop
+
+    def running(self) -> RunningServer | None:
+        """Return the server if its process lives, whether or not it answers yet."""
+        record = self.process.running()
+        return None if record is None else RunningServer(record, started_now=False)
+
+    def in_use_now(self) -> bool:
+        """Tell whether some command uses the server at this moment."""
+        return not self._users.is_unused()
+
+    def up(self, *, port: int | None = None) -> RunningServer:
+        """Make the server run until `down`, and return it once it answers.
+
+        Args:
+            port: where it has to listen; by default where it did last, else 4200, else anywhere.
+
+        Raises:
+            PortTakenError: `port` is in use by someone else.
+            ServerElsewhereError: it already runs, on another port.
+            ProcessStartError: it did not start; the error shows the end of its log.
+        """
+        with self._controlled():
+            running = self._running_or_started(port=port, kept=True)
+            if port not in (None, running.port):
+                raise ServerElsewhereError(running.port, port)
+            if not running.record.kept:
+                record = msgspec.structs.replace(running.record, kept=True)
+                self.folder.write_record(record)
+                running = RunningServer(record, running.started_now)
+            return running
+
+    def down(self) -> list[str]:
+        """Stop everything that runs in this state folder; return the names of what was stopped.
+
+        Raises:
+            ProcessStopError: a process is still there after SIGKILL.
+        """
+        # What uses the server goes first.
+        with exclusive(self.folder.control_lock, timeout_s=START_TIMEOUT_S):
+            names = sorted(self.folder.record_names(), key=lambda name: (name == SERVER, name))
+            return [name for name in names if NamedProcess(self.folder, name).stop()]
+
+    @contextmanager
+    def used(
+        self, *, while_starting: Callable[[RunningServer], None] | None = None
+    ) -> Iterator[RunningServer]:
+        """Use the server for the time of a `with` block; start it for that time if it is not up.
+
+        On the way out it is stopped, unless it is kept or another command uses it. Should this
+        process be killed instead, the server notices and ends within seconds.
+
+        Args:
+            while_starting: called once the address is known and before the server answers, to do
+                something useful in the seconds until then. Not called when it already runs.
+        """
+        try:
+            # A user first and a starter second, so that nobody stops what we are about to use.
+            with self._users.held():
+                with self._controlled():
+                    server = self._running_or_started(kept=False, while_starting=while_starting)
+                yield server
+        finally:
+            self._stop_if_unused()
+
+    def _controlled(self) -> AbstractContextManager[None]:
+        return exclusive(
+            self.folder.control_lock, timeout_s=START_TIMEOUT_S, sleep=self._stop.sleep
+        )
+
+    def _running_or_started(
+        self,
+        *,
+        kept: bool,
+        port: int | None = None,
+        while_starting: Callable[[RunningServer], None] | None = None,
+    ) -> RunningServer:
+        record = self.process.running()
+        if record is not None:
+            server = RunningServer(record, started_now=False)
+            if self._answers(server, ANSWER_TIMEOUT_S):
+                return server
+            logger.warning("the Prefect server (pid %d) is stuck; starting another", record.pid)
+        # What `up` started and something else ended is missed until `down` says otherwise.
+        last = self.folder.read_record(SERVER)
+        kept = kept or (last is not None and last.kept)
+        self.process.stop()
+        return self._started(kept=kept, port=port, while_starting=while_starting)
+
+    def _started(
+        self,
+        *,
+        kept: bool,
+        port: int | None,
+        while_starting: Callable[[RunningServer], None] | None,
+    ) -> RunningServer:
+        preferred = (self.folder.last_port(), address.PREFERRED_PORT)
+        with address.listen(port, preferred) as listener:
+            port = listener.getsockname()[1]
+            descriptor = listener.fileno()
+            module = "headrace.cli.server.launch"
+            record = self.process.start(
+                [sys.executable, "-m", module, str(self.folder.path), str(descriptor)],
+                environment=server_environment(self.folder, port),
+                pass_fds=(descriptor,),
+                port=port,
+                kept=kept,
+            )
+        server = RunningServer(record, started_now=True)
+        try:
+            if while_starting is not None:
+                while_starting(server)
+            if not self._answers(server, START_TIMEOUT_S):
+                raise self._start_error()
+        except BaseException:
+            self.process.stop()
+            raise
+        self.folder.remember_port(port)
+        return server
+
+    def _answers(self, server: RunningServer, timeout_s: float) -> bool:
+        deadline = time.monotonic() + timeout_s
+        while time.monotonic() < deadline and self.process.running() is not None:
+            if address.is_healthy(server.port):
+                return True
+            self._stop.sleep(0.05)
+        return False
+
+    def _start_error(self) -> ProcessStartError:
+        ended = self.process.running() is None
+        return ProcessStartError(
+            "the Prefect server",
+            "ended while it started" if ended else f"did not answer for {START_TIMEOUT_S:.0f} s",
+            log_path=self.folder.log_path(SERVER),
+            last_lines=self.folder.last_lines(SERVER),
+        )
+
+    def _stop_if_unused(self) -> None:
+        # Not with the stop event's sleep: it is set when we get here after a Ctrl-C.
+        with exclusive(self.folder.control_lock, timeout_s=START_TIMEOUT_S):
+            record = self.process.running()
+            if record is not None and not record.kept and self._users.is_unused():
+                self.process.stop()

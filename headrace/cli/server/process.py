@@ -1,0 +1,138 @@
+"""A named process that outlives the command which started it, and is found again by later ones.
+
+A pid alone says little: the process may be dead and its number another's. So each process of ours
+carries a random token in its environment, which its children inherit: who carries it is ours,
+whatever the clock did meanwhile, and nobody else is ever signalled.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+import psutil
+
+from headrace.cli.server.exceptions import ProcessStopError
+from headrace.cli.server.state import ProcessRecord, StateFolder
+
+TOKEN_VARIABLE = "HEADRACE_PROCESS_TOKEN"
+
+# Popen warns when it is forgotten while its process runs, which is what these are made for.
+_started_here: dict[int, subprocess.Popen[bytes]] = {}
+
+
+class NamedProcess:
+    """One process under a name, for example `server`, of which at most one runs per state folder.
+
+    Not locked: whoever starts or stops holds `StateFolder.control_lock`.
+    """
+
+    def __init__(
+        self, folder: StateFolder, name: str, *, clock: Callable[[], float] = time.time
+    ) -> None:
+        self.folder = folder
+        self.name = name
+        self._clock = clock
+
+    def running(self) -> ProcessRecord | None:
+        """Return the note on this process if it lives; None for a dead or a recycled pid."""
+        record = self.folder.read_record(self.name)
+        if record is None or not _carries(record.pid, record.token):
+            return None
+        return record
+
+    def start(
+        self,
+        command: Sequence[str],
+        *,
+        environment: Mapping[str, str],
+        pass_fds: Sequence[int] = (),
+        port: int | None = None,
+        kept: bool = True,
+    ) -> ProcessRecord:
+        """Start `command` away from the terminal, its output appended to its log.
+
+        It runs in the state folder, in a session of its own (a Ctrl-C reaches the command that
+        started it, not the process), with files for the user alone.
+        """
+        self.folder.turn_log(self.name)
+        token = secrets.token_hex(16)
+        with self.folder.log_path(self.name).open("ab") as log:
+            child = subprocess.Popen(
+                command,
+                env={**environment, TOKEN_VARIABLE: token},
+                cwd=self.folder.path,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                pass_fds=pass_fds,
+                umask=0o077,
+            )
+        _started_here[child.pid] = child
+        record = ProcessRecord(
+            name=self.name,
+            pid=child.pid,
+            token=token,
+            started_at=self._clock(),
+            port=port,
+            kept=kept,
+        )
+        self.folder.write_record(record)
+        return record
+
+    def stop(self, *, grace_s: float = 10.0) -> bool:
+        """End the process and all its descendants; return whether there was anything to end.
+
+        SIGTERM to the process, `grace_s` seconds, SIGTERM to what it left behind, then SIGKILL.
+
+        Raises:
+            ProcessStopError: something is still there after that.
+        """
+        record = self.folder.read_record(self.name)
+        if record is None:
+            return False
+        family = _all_carrying(record.token)
+        _signal_and_wait([p for p in family if p.pid == record.pid], "terminate", grace_s)
+        left = _all_carrying(record.token)
+        _signal_and_wait(left, "terminate", min(grace_s, 3.0))
+        _signal_and_wait(_all_carrying(record.token), "kill", 5.0)
+        if still_there := _all_carrying(record.token):
+            raise ProcessStopError(self.name, [p.pid for p in still_there])
+        _started_here.pop(record.pid, None)
+        self.folder.remove_record(self.name)
+        return bool(family)
+
+
+def _carries(pid: int, token: str) -> bool:
+    try:
+        process = psutil.Process(pid)
+        if process.status() == psutil.STATUS_ZOMBIE:
+            _reap(pid)
+            return False
+        return process.environ().get(TOKEN_VARIABLE) == token
+    except (psutil.NoSuchProcess, psutil.AccessDenied):
+        return False
+
+
+def _reap(pid: int) -> None:
+    if pid in _started_here:
+        _started_here.pop(pid).wait()
+
+
+def _all_carrying(token: str) -> list[psutil.Process]:
+    # The token reaches this process too when it is a descendant, which must not end itself.
+    return [p for p in psutil.process_iter() if p.pid != os.getpid() and _carries(p.pid, token)]
+
+
+def _signal_and_wait(processes: list[psutil.Process], move: str, timeout_s: float) -> None:
+    # psutil compares start times before it signals, which closes the gap since the token was read.
+    for process in processes:
+        try:
+            getattr(process, move)()
+        except psutil.NoSuchProcess:
+            continue
+    psutil.wait_procs(processes, timeout=timeout_s)

@@ -1,0 +1,141 @@
+"""A Prefect API for the time of one command."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+
+from headrace.cli.server.configured import configured_api
+from headrace.cli.server.environment import client_environment
+from headrace.cli.server.exit import drain
+from headrace.cli.server.managed import ManagedServer, RunningServer
+from headrace.stopping import STOP, StopEvent
+
+#: How long the last events and logs of a command may take before its server is stopped.
+_DRAIN_S = 10.0
+
+
+@dataclass(frozen=True)
+class RunApi:
+    """The API that a command uses.
+
+    Attributes:
+        api_url: what `PREFECT_API_URL` is now.
+        ui_url: where a browser finds the runs.
+        origin: `configured` (the user's own), `up` (ours, stays) or `temporary` (ours, ends with
+            the command).
+    """
+
+    api_url: str
+    ui_url: str
+    origin: str
+
+
+def say_on_stderr(line: str) -> None:
+    """Tell a person something without touching stdout, which belongs to `--json`."""
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
+
+
+@contextmanager
+def api_for_run(
+    home: Path,
+    *,
+    say: Callable[[str], None] = say_on_stderr,
+    while_starting: Callable[[], None] = lambda: None,
+    stop: StopEvent = STOP,
+) -> Iterator[RunApi]:
+    """Have a Prefect API for a `with` block; `prefect` is best imported inside it.
+
+    Where the user has configured one (see `configured`), that is used and nothing is touched.
+    Otherwise it is the managed server: the one that is up, else one for the time of the block.
+
+    Args:
+        home: `HEADRACE_HOME`.
+        say: takes the lines for people: where the UI is, how to keep it up.
+        while_starting: called while a server starts, with the environment already set: the place
+            to import the flows (1 to 3 s), which then costs no time of its own.
+        stop: looked at while waiting.
+
+    Raises:
+        ConfigurationError: a settings file of Prefect's cannot be read.
+        StateFolderError, ProcessStartError, LockTimeoutError: the server cannot be had.
+    """
+    configured = configured_api()
+    if configured is not None:
+        say(f"Prefect API: {configured.api_url} (from {configured.source})")
+        yield RunApi(configured.api_url, configured.ui_url, "configured")
+        return
+    with managed_api(home, say=say, while_starting=while_starting, stop=stop) as api:
+        yield api
+
+
+@contextmanager
+def managed_api(
+    home: Path,
+    *,
+    say: Callable[[str], None] = say_on_stderr,
+    while_starting: Callable[[], None] = lambda: None,
+    stop: StopEvent = STOP,
+) -> Iterator[RunApi]:
+    """Do as `api_for_run` does where nothing is configured, whatever is configured."""
+    with ExitStack() as environment:
+
+        def starting(server: RunningServer) -> None:
+            say("Starting a Prefect server for this command (some seconds)")
+            environment.enter_context(_environment(client_environment(server.port)))
+            while_starting()
+
+        with ManagedServer(home, stop=stop).used(while_starting=starting) as server:
+            if not server.started_now:
+                environment.enter_context(_environment(client_environment(server.port)))
+            origin = "up" if server.record.kept else "temporary"
+            say(_where(server))
+            try:
+                yield RunApi(server.api_url, server.ui_url, origin)
+            finally:
+                # Without a server, what is not delivered by now would hold up the process's end.
+                if origin == "temporary":
+                    drain(_DRAIN_S)
+
+
+def _where(server: RunningServer) -> str:
+    if not server.record.kept:
+        return (
+            f"Prefect UI: {server.ui_url} until this command ends; "
+            "`headrace up` keeps it up, with this and all earlier runs"
+        )
+    if server.started_now:
+        return f"Prefect UI: {server.ui_url} (it was down and was started again)"
+    return f"Prefect UI: {server.ui_url}"
+
+
+@contextmanager
+def _environment(values: Mapping[str, str]) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        with _settings_of_imported_prefect(values):
+            yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def _settings_of_imported_prefect(values: Mapping[str, str]) -> AbstractContextManager[object]:
+    # Prefect reads the environment when it is imported, and not again.
+    if "prefect.settings" not in sys.modules:
+        return nullcontext()
+    from prefect import settings
+
+    updates = {
+        getattr(settings, name): value for name, value in values.items() if hasattr(settings, name)
+    }
+    return settings.temporary_settings(updates=updates)

@@ -1,0 +1,146 @@
+"""The folder in which the managed processes keep what they need, and the notes we keep on them.
+
+{HEADRACE_HOME}/prefect/            0700
+    prefect.db                      Prefect's database (SQLite, write-ahead log)
+    port                            the port that was used last
+    control.lock  users.lock        see `locks`
+    processes/{name}.json           who runs (see `ProcessRecord`)
+    logs/{name}.log                 what it said; the one before as {name}.log.1
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+
+from headrace.cli.server.exceptions import StateFolderError
+
+#: The name of the Prefect server among the managed processes.
+SERVER = "server"
+
+_LOG_LIMIT_BYTES = 10 * 2**20
+
+
+class ProcessRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A process that we started.
+
+    Attributes:
+        name: what it is to us, for example `server`.
+        pid: its process id, which the system may long have given to another.
+        token: what tells it from such another; the process carries it in its environment.
+        started_at: seconds since the epoch, UTC.
+        port: the loopback port it listens on, if it does.
+        kept: it stays until `headrace down`; otherwise it ends with its last user.
+    """
+
+    name: str
+    pid: int
+    token: str
+    started_at: float
+    port: int | None = None
+    kept: bool = True
+
+
+class StateFolder:
+    """Paths and notes under `{home}/prefect`, made on construction for the user alone.
+
+    Raises:
+        StateFolderError: it cannot be made, or is not ours to write.
+    """
+
+    def __init__(self, home: Path) -> None:
+        # Children run elsewhere, so that a relative path would mean another place to them.
+        self.path = home.expanduser().absolute() / "prefect"
+        self._records = self.path / "processes"
+        self._logs = self.path / "logs"
+        try:
+            for folder in (self.path, self._records, self._logs):
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.path.chmod(0o700)
+        except OSError as error:
+            raise StateFolderError(self.path, error.strerror or str(error)) from error
+
+    @property
+    def database(self) -> Path:
+        """Prefect's SQLite file."""
+        return self.path / "prefect.db"
+
+    @property
+    def control_lock(self) -> Path:
+        """Held by whoever starts or stops something here."""
+        return self.path / "control.lock"
+
+    @property
+    def users_lock(self) -> Path:
+        """Held, shared, by every command that uses the server."""
+        return self.path / "users.lock"
+
+    def database_bytes(self) -> int:
+        """Size of Prefect's database with its write-ahead log."""
+        return sum(part.stat().st_size for part in self.path.glob(f"{self.database.name}*"))
+
+    def record_path(self, name: str) -> Path:
+        """Where the note on the process `name` lies."""
+        return self._records / f"{name}.json"
+
+    def record_names(self) -> list[str]:
+        """Names of all processes that there is a note on, alive or not."""
+        return sorted(path.stem for path in self._records.glob("*.json"))
+
+    def read_record(self, name: str) -> ProcessRecord | None:
+        """Return the note on the process `name`.
+
+        None when there is none, or none that can be read: a server nobody has a note on ends by
+        itself (see `launch`), so that nothing is lost by starting another.
+        """
+        try:
+            return msgspec.json.decode(self.record_path(name).read_bytes(), type=ProcessRecord)
+        except (FileNotFoundError, msgspec.DecodeError):
+            return None
+
+    def write_record(self, record: ProcessRecord) -> None:
+        """Replace the note on a process; readers see the old one or the new one."""
+        self._replace(self.record_path(record.name), msgspec.json.encode(record))
+
+    def remove_record(self, name: str) -> None:
+        """Forget the process `name`."""
+        self.record_path(name).unlink(missing_ok=True)
+
+    def last_port(self) -> int | None:
+        """Return the port the server used last, so that bookmarks and settings stay true."""
+        try:
+            return int((self.path / "port").read_text())
+        except (FileNotFoundError, ValueError):
+            return None
+
+    def remember_port(self, port: int) -> None:
+        """Prefer this port next time."""
+        self._replace(self.path / "port", str(port).encode())
+
+    def log_path(self, name: str) -> Path:
+        """Where the process `name` writes what it has to say."""
+        return self._logs / f"{name}.log"
+
+    def turn_log(self, name: str) -> None:
+        """Put a log aside that has grown beyond 10 MiB; the one put aside before goes."""
+        path = self.log_path(name)
+        if path.exists() and path.stat().st_size > _LOG_LIMIT_BYTES:
+            path.replace(path.with_suffix(".log.1"))
+
+    def last_lines(self, name: str, count: int = 15) -> list[str]:
+        """Return the end of a process's log."""
+        path = self.log_path(name)
+        if not path.exists():
+            return []
+        with path.open("rb") as log:
+            log.seek(max(0, path.stat().st_size - 16 * 2**10))
+            return log.read().decode(errors="replace").rstrip().splitlines()[-count:]
+
+    @staticmethod
+    def _replace(path: Path, content: bytes) -> None:
+        fresh = path.with_suffix(f".{os.getpid()}.tmp")
+        fresh.touch(mode=0o600)
+        fresh.write_bytes(content)
+        fresh.replace(path)
