@@ -10,7 +10,10 @@
     raw.parts("BTC-USD")                      # PartListing: parts, hidden, overlaps, foreign
     raw.footers(listing.parts)                # several at a time: range, rows, holes, digest
     raw.newest("BTC-USD")                     # id and time, from statistics
+    raw.first_id("BTC-USD"), raw.totals("BTC-USD", lo, hi)   # rows and long holes, from footers
     raw.verify(part)                          # rows against footer and name
+    raw.merge_due("BTC-USD")                  # pieces of a cell become one part
+    raw.sweep("BTC-USD")                      # what a kill left behind
 
 Every table that goes in or comes out has `headrace.trades.RAW_SCHEMA`. `docs/lake.md` describes
 the layout for readers that are not ours; `headrace.lake.exceptions` what can go wrong.
@@ -21,9 +24,11 @@ from headrace.lake.footer import PartFooter
 from headrace.lake.grid import DEFAULT_CELL_PAGES, PAGE_IDS, Cell, Grid
 from headrace.lake.names import PartName, canonical_exchange, canonical_product
 from headrace.lake.opening import Lake, open_lake
-from headrace.lake.parts import Overlap, Part, PartListing
-from headrace.lake.raw import NewestTrade, PartReceipt, RawLake
+from headrace.lake.parts import Overlap, Part, PartListing, PartReceipt
+from headrace.lake.raw import NewestTrade, RawLake
+from headrace.lake.s3_settings import S3Settings
 from headrace.lake.store import Store, StoredObject
+from headrace.lake.upkeep import SweepReceipt
 
 __all__ = [
     "DEFAULT_CELL_PAGES",
@@ -40,8 +45,10 @@ __all__ = [
     "PartName",
     "PartReceipt",
     "RawLake",
+    "S3Settings",
     "Store",
     "StoredObject",
+    "SweepReceipt",
     "canonical_exchange",
     "canonical_product",
     "content_digest",

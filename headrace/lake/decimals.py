@@ -68,7 +68,7 @@ def canonical_decimals(column: pa.StringArray) -> pa.StringArray:
     return pc.replace_with_mask(_trimmed(column), odd, pa.array(spelled, pa.string()))
 
 
-class NotADecimal(ValueError):  # noqa: N818
+class NotADecimal(ValueError):
     """A row of a column of decimals is none. `row` counts from 0."""
 
     def __init__(self, row: int, reason: str) -> None:

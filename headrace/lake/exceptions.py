@@ -1,4 +1,3 @@
-# ruff: noqa: N818 - named after what happened, as in the rest of the library
 """What can go wrong with a lake, each with the data that says where.
 
 Two families. `StoreError`: the folder or the bucket did not do what it was asked; `transient` ones

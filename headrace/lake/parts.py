@@ -7,17 +7,28 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from headrace.coverage import IntervalSet
+from headrace.lake.footer import PartFooter
+from headrace.lake.grid import Grid
 from headrace.lake.names import PartName
 from headrace.lake.store import StoredObject
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Part:
-    """A part of one product, as its name and the listing tell it."""
+    """A part of one product, as its name and the listing tell it.
+
+    Args:
+        name: the range of ids that it answers for.
+        key: where it is in the store.
+        size_bytes: size of its file.
+        rows_may_be: False if its range crosses a border between cells, which only a range proven
+            empty does; True says nothing.
+    """
 
     name: PartName
     key: str
     size_bytes: int
+    rows_may_be: bool = True
 
     @property
     def lo(self) -> int:
@@ -28,6 +39,15 @@ class Part:
     def hi(self) -> int:
         """Last id of the answered range."""
         return self.name.hi
+
+
+@dataclass(frozen=True, slots=True)
+class PartReceipt:
+    """What a write left behind. `written` is False if the same part was there already."""
+
+    part: Part
+    footer: PartFooter
+    written: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +80,8 @@ class PartListing:
     foreign: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, objects: Iterable[StoredObject]) -> PartListing:
-        """The listing of the objects found under one product's prefix."""
+    def of(cls, objects: Iterable[StoredObject], grid: Grid) -> PartListing:
+        """The listing of the objects found under one product's prefix, in a lake of that grid."""
         found: list[Part] = []
         foreign: list[str] = []
         for item in objects:
@@ -69,7 +89,8 @@ class PartListing:
             if name is None:
                 foreign.append(item.key)
             else:
-                found.append(Part(name, item.key, item.size_bytes))
+                rows_may_be = grid.same_cell(name.lo, name.hi)
+                found.append(Part(name, item.key, item.size_bytes, rows_may_be))
         parts, hidden = _longest(found)
         overlaps = tuple(
             Overlap(left, right) for left, right in pairwise(parts) if right.lo <= left.hi

@@ -7,7 +7,7 @@ Methods may be called from many threads at once.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -15,8 +15,9 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from headrace.coverage import IntervalSet
+from headrace.coverage import EMPTY, IntervalSet
 from headrace.faults import kill_point
+from headrace.lake import upkeep
 from headrace.lake.encoding import (
     decode_metadata,
     decode_part,
@@ -36,22 +37,15 @@ from headrace.lake.names import (
     product_of_folder,
     product_prefix,
 )
-from headrace.lake.parts import Part, PartListing
+from headrace.lake.parts import Part, PartListing, PartReceipt
+from headrace.lake.rows import rows_between
 from headrace.lake.store import Store
+from headrace.lake.upkeep import SweepReceipt
 from headrace.trades import empty_trades
 
 #: Enough for the footer of every part of ours; a longer one costs a second read.
 _TAIL_BYTES = 16_384
 _HOST = re.compile(r"[A-Za-z0-9._\-\[\]:]{1,255}")
-
-
-@dataclass(frozen=True, slots=True)
-class PartReceipt:
-    """What a write left behind. `written` is False if the same part was there already."""
-
-    part: Part
-    footer: PartFooter
-    written: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +79,7 @@ class RawLake:
 
     def parts(self, product: str) -> PartListing:
         """What the names say about `product`: one listing, no file is opened."""
-        return PartListing.of(self.store.entries(product_prefix(self.exchange, product)))
+        return PartListing.of(self.store.entries(product_prefix(self.exchange, product)), self.grid)
 
     def coverage(self, product: str) -> IntervalSet:
         """The ids of `product` that are answered for: stored, or proven absent."""
@@ -135,7 +129,12 @@ class RawLake:
             fetched_at=_utc(fetched_at),
         )
         content = encode_part(table, footer)
-        part = Part(name, product_prefix(self.exchange, product) + str(name), len(content))
+        part = Part(
+            name,
+            product_prefix(self.exchange, product) + str(name),
+            len(content),
+            self.grid.same_cell(lo, hi),
+        )
         written = True
         if replace:
             self.store.put(part.key, content)
@@ -145,6 +144,12 @@ class RawLake:
         if not written:
             footer = self._stored_twin(part, footer)
         return PartReceipt(part, footer, written)
+
+    def write_empty(
+        self, product: str, lo: int, hi: int, *, source: str, fetched_at: datetime
+    ) -> PartReceipt:
+        """Record that the exchange has nothing in [lo, hi], which may span cells; see `write`."""
+        return self.write(product, lo, hi, empty_trades(), source=source, fetched_at=fetched_at)
 
     def read(self, product: str, lo: int = 1, hi: int = MAX_ID) -> pa.Table:
         """The trades of `product` with ids in [lo, hi], each once, sorted. All in memory."""
@@ -172,7 +177,7 @@ class RawLake:
                 except ObjectMissing:
                     gone = part
                     break
-                clipped = _between(table, max(lo, part.lo), hi)
+                clipped = rows_between(table, max(lo, part.lo), hi)
                 lo = part.hi + 1
                 if clipped.num_rows:
                     yield clipped
@@ -244,6 +249,49 @@ class RawLake:
                 return _newest(metadata)
         return None
 
+    def first_id(self, product: str) -> int | None:
+        """The id of the oldest trade of `product` in the lake, from statistics as `newest`."""
+        for part in self.parts(product).parts:
+            footer, metadata = self._footer(part)
+            if footer.rows:
+                oldest: int = metadata.row_group(0).column(0).statistics.min
+                return oldest
+        return None
+
+    def totals(self, product: str, lo: int = 1, hi: int = MAX_ID) -> tuple[int, IntervalSet]:
+        """How many trades of [lo, hi] are stored, and the holes of a page or more in it.
+
+        From footers; rows are read only of parts that cross `lo` or `hi`, or overlap another.
+
+        Raises:
+            PartUnreadable, ObjectMissing: if a part in the range cannot be read.
+        """
+        rows, holes = 0, EMPTY
+        counted_to = lo - 1
+        for part, footer in self.footers(self.parts(product).between(lo, hi)):
+            if not isinstance(footer, PartFooter):
+                raise footer
+            if part.lo <= counted_to or part.hi > hi:
+                table, _ = self.read_part(part)
+                rows += rows_between(table, counted_to + 1, hi).num_rows
+            else:
+                rows += footer.rows
+            holes = holes | IntervalSet.from_ranges(footer.long_holes)
+            counted_to = part.hi
+        return rows, holes & IntervalSet.of((lo, hi))
+
+    def merge(self, product: str, pieces: Sequence[Part]) -> PartReceipt:
+        """Make one part of touching pieces; see `headrace.lake.upkeep.merge`."""
+        return upkeep.merge(self, product, pieces)
+
+    def merge_due(self, product: str) -> list[PartReceipt]:
+        """Merge what is due; see `headrace.lake.upkeep.merge_due`."""
+        return upkeep.merge_due(self, product)
+
+    def sweep(self, product: str) -> SweepReceipt:
+        """Remove what killed runs left; see `headrace.lake.upkeep.sweep`."""
+        return upkeep.sweep(self, product)
+
     def _name(self, product: str, lo: int, hi: int, *, rows: int) -> PartName:
         try:
             name = PartName(lo, hi)
@@ -289,29 +337,6 @@ class RawLake:
 def _check_range(part: Part, footer: PartFooter, place: str) -> None:
     if (footer.lo, footer.hi) != (part.lo, part.hi):
         raise PartUnreadable(place, f"its footer answers for [{footer.lo}, {footer.hi}]")
-
-
-def _between(table: pa.Table, lo: int, hi: int) -> pa.Table:
-    """The rows of a sorted table with ids in [lo, hi], without a copy."""
-    if not table.num_rows:
-        return table
-    ids = table["trade_id"]
-    if ids[0].as_py() >= lo and ids[-1].as_py() <= hi:
-        return table
-    values = ids.combine_chunks()
-    begin, end = _lower_bound(values, lo), _lower_bound(values, hi + 1)
-    return table.slice(begin, max(0, end - begin))
-
-
-def _lower_bound(ids: pa.Int64Array, wanted: int) -> int:
-    lo, hi = 0, len(ids)
-    while lo < hi:
-        middle = (lo + hi) // 2
-        if ids[middle].as_py() < wanted:
-            lo = middle + 1
-        else:
-            hi = middle
-    return lo
 
 
 def _newest(metadata: pq.FileMetaData) -> NewestTrade:

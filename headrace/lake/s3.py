@@ -208,7 +208,7 @@ class S3Store:
         return self._client.list_objects_v2(**where)
 
 
-class _ConditionUnsupported(Exception):  # noqa: N818 - caught where it is raised, never seen
+class _ConditionUnsupported(Exception):
     """The store does not know `If-None-Match` on PUT."""
 
 

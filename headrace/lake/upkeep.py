@@ -1,0 +1,156 @@
+"""Keeping the raw lake small and clean: merge pieces, remove what a kill left behind.
+
+Only the holder of a product's lease does this. The merged part is durable before the first piece
+goes; a kill in between leaves pieces beside it, which every reader of ours passes over and the
+next `sweep` removes, after it has found their rows in the longer part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from headrace.faults import kill_point
+from headrace.lake.digest import ContentDigest, content_digest
+from headrace.lake.exceptions import InvalidTrades, MergeRefused, PartUnreadable
+from headrace.lake.footer import PartFooter
+from headrace.lake.merging import MIN_PIECES, merge_plan, touching_runs
+from headrace.lake.names import canonical_product, product_prefix
+from headrace.lake.parts import Part, PartReceipt
+from headrace.lake.rows import rows_between
+
+if TYPE_CHECKING:
+    from headrace.lake.raw import RawLake
+
+
+@dataclass(frozen=True, slots=True)
+class SweepReceipt:
+    """What a sweep did.
+
+    Args:
+        pieces: parts removed because a longer part holds their rows.
+        leftovers: temporary files of killed writers that were removed.
+        kept: pieces whose rows are not those of the longer part, with the reason. Not touched.
+    """
+
+    pieces: tuple[Part, ...] = ()
+    leftovers: tuple[str, ...] = ()
+    kept: tuple[tuple[Part, str], ...] = ()
+
+
+def merge(raw: RawLake, product: str, pieces: Sequence[Part]) -> PartReceipt:
+    """Make one part of pieces that touch, then remove them.
+
+    Rows and digest of the pieces' footers have to add up to those of the merged rows, before
+    anything is written. After a kill the next `sweep`, or the same call, finishes the work.
+
+    Args:
+        raw: the lake.
+        product: whose parts they are.
+        pieces: two or more parts by rising range, each beginning where the one before ends, all in
+            one cell; see `merge_plan`.
+
+    Raises:
+        MergeRefused: if the pieces do not touch, cross a cell's border, or do not add up.
+        PartUnreadable: if a piece cannot be read.
+        PartConflict: if the merged range is stored with other content.
+        StoreError: if the store fails.
+    """
+    product = canonical_product(product)
+    lo, hi = _check_shape(raw, product, pieces)
+    read = [raw.read_part(piece) for piece in pieces]
+    table = pa.concat_tables([rows for rows, _ in read]).combine_chunks()
+    footers = [footer for _, footer in read]
+    _check_parity(product, lo, hi, table, footers)
+    receipt = raw.write(
+        product,
+        lo,
+        hi,
+        table,
+        source={source for footer in footers for source in footer.sources},
+        fetched_at=max(footer.fetched_at for footer in footers),
+    )
+    kill_point("after-merge")
+    for piece in pieces:
+        raw.store.delete(piece.key)
+        kill_point("during-merge-removal")
+    return receipt
+
+
+def merge_due(raw: RawLake, product: str, *, min_pieces: int = MIN_PIECES) -> list[PartReceipt]:
+    """Merge everything that `merge_plan` says is due for `product`; one receipt per merged part.
+
+    Raises:
+        as `merge` does; what was merged before stays so.
+    """
+    plan = merge_plan(raw.parts(product).parts, raw.grid, min_pieces=min_pieces)
+    return [merge(raw, product, pieces) for pieces in plan]
+
+
+def sweep(raw: RawLake, product: str) -> SweepReceipt:
+    """Remove what killed runs left of `product`: pieces beside their merged part, temporary files.
+
+    A piece goes only if the longer part holds exactly its rows within its range.
+
+    Raises:
+        StoreError: if the store fails.
+    """
+    product = canonical_product(product)
+    leftovers = raw.store.sweep(product_prefix(raw.exchange, product))
+    listing = raw.parts(product)
+    removed: list[Part] = []
+    kept: list[tuple[Part, str]] = []
+    for piece in listing.hidden:
+        longer = next(p for p in listing.parts if p.lo <= piece.lo and piece.hi <= p.hi)
+        reason = _doubt(raw, piece, longer)
+        if reason:
+            kept.append((piece, reason))
+        else:
+            raw.store.delete(piece.key)
+            removed.append(piece)
+    return SweepReceipt(tuple(removed), tuple(leftovers), tuple(kept))
+
+
+def _check_shape(raw: RawLake, product: str, pieces: Sequence[Part]) -> tuple[int, int]:
+    if not pieces:
+        raise ValueError("there is nothing to merge")
+    lo, hi = pieces[0].lo, pieces[-1].hi
+    if len(pieces) < 2 or len(touching_runs(pieces)) != 1:
+        raise MergeRefused(product, lo, hi, "they are not two or more pieces that touch")
+    if not raw.grid.same_cell(lo, hi):
+        raise MergeRefused(product, lo, hi, "they lie in more than one cell")
+    return lo, hi
+
+
+def _check_parity(
+    product: str, lo: int, hi: int, table: pa.Table, footers: Sequence[PartFooter]
+) -> None:
+    rows = sum(footer.rows for footer in footers)
+    digest = sum((footer.content for footer in footers), ContentDigest())
+    if table.num_rows != rows:
+        reason = f"their footers add up to {rows} rows, their contents to {table.num_rows}"
+        raise MergeRefused(product, lo, hi, reason)
+    try:
+        found = content_digest(table)
+    except InvalidTrades as error:
+        raise MergeRefused(product, lo, hi, error.what) from error
+    if found != digest:
+        reason = f"their footers add up to digest {digest}, their contents to {found}"
+        raise MergeRefused(product, lo, hi, reason)
+
+
+def _doubt(raw: RawLake, piece: Part, longer: Part) -> str:
+    """Why `piece` must not be removed in favour of `longer`; empty if it may be."""
+    try:
+        expected = raw.footer(piece)
+        rows, _ = raw.read_part(longer)
+        rows = rows_between(rows, piece.lo, piece.hi)
+        found = content_digest(rows)
+    except (PartUnreadable, InvalidTrades) as error:
+        return error.message
+    if (rows.num_rows, found) != (expected.rows, expected.content):
+        return f"{longer.name} holds other rows in its range"
+    return ""
