@@ -15,14 +15,17 @@ For `up`, `down` and `status`::
 
 For another process that `up` keeps and `down` ends::
 
-    NamedProcess(server.folder, "deployments").start(command, environment=...)
+    environment = {**os.environ, **client_environment(server.up().port)}
+    server.keep_beside("deployments", command, environment=environment)
 
 Nothing here imports Prefect, except in the process of the server itself (`launch`) and where it
 has been imported before. Modules: `managed` (the server), `process` (any process of ours, known by
 a token), `state` (the folder), `locks`, `address` (ports, health), `environment` (settings for
-server and clients), `configured` (the user's own API), `run` (for the time of a command), `exit`.
+server and clients), `bytecode`, `configured` (the user's own API), `run` (for the time of a
+command), `status`, `exit`.
 """
 
+from headrace.cli.server.bytecode import use_bytecode_folder
 from headrace.cli.server.configured import ConfiguredApi, configured_api
 from headrace.cli.server.environment import client_environment
 from headrace.cli.server.exceptions import (
@@ -61,4 +64,5 @@ __all__ = [
     "configured_api",
     "drain",
     "managed_api",
+    "use_bytecode_folder",
 ]

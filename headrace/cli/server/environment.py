@@ -12,14 +12,11 @@ world. What phones home in Prefect 3.9, and what turns it off:
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from collections.abc import Mapping
-from pathlib import Path
-
-import platformdirs
 
 from headrace.cli.server.address import LOOPBACK, api_url
+from headrace.cli.server.bytecode import bytecode_environment
 from headrace.cli.server.state import StateFolder
 
 _SILENCE = {
@@ -55,7 +52,7 @@ def server_environment(
         "PREFECT_SERVER_LOGGING_LEVEL": "WARNING",
         **own,
         **_SILENCE,
-        **_bytecode(environ),
+        **bytecode_environment(environ),
         "PREFECT_HOME": str(folder.path),
         "PREFECT_SERVER_DATABASE_CONNECTION_URL": f"sqlite+aiosqlite:///{folder.database}",
         "PREFECT_API_URL": api_url(port),
@@ -86,24 +83,3 @@ def client_environment(port: int, environ: Mapping[str, str] = os.environ) -> di
 
 def _concerns_server(name: str) -> bool:
     return not name.startswith("PREFECT_") or name.startswith(_PASSED_ON)
-
-
-def _bytecode(environ: Mapping[str, str]) -> dict[str, str]:
-    """Let the server keep compiled modules, in the user's cache if not beside their source.
-
-    Compiling everything that a server imports takes 10 s, at each start. Where nobody compiled at
-    installation and nobody may now (`PYTHONDONTWRITEBYTECODE`, a read-only installation), each
-    start would pay for it again.
-    """
-    spec = importlib.util.find_spec("prefect")
-    if spec is None or spec.origin is None or environ.get("PYTHONPYCACHEPREFIX"):
-        return {}
-    source = Path(spec.origin)
-    compiled = Path(importlib.util.cache_from_source(str(source))).exists()
-    forbidden = bool(environ.get("PYTHONDONTWRITEBYTECODE")) or not os.access(
-        source.parent, os.W_OK
-    )
-    if compiled or not forbidden:
-        return {}
-    cache = platformdirs.user_cache_path("headrace") / "bytecode"
-    return {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(cache)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -113,6 +113,17 @@ class ManagedServer:
         with exclusive(self.folder.control_lock, timeout_s=START_TIMEOUT_S):
             names = sorted(self.folder.record_names(), key=lambda name: (name == SERVER, name))
             return [name for name in names if NamedProcess(self.folder, name).stop()]
+
+    def keep_beside(
+        self, name: str, command: Sequence[str], *, environment: Mapping[str, str]
+    ) -> ProcessRecord:
+        """Make another process run until `down`, beside the server; return the note on it.
+
+        Does nothing if it runs already. `down` ends it, with its descendants, before the server.
+        """
+        process = NamedProcess(self.folder, name)
+        with self._controlled():
+            return process.running() or process.start(command, environment=environment)
 
     @contextmanager
     def used(

@@ -1,0 +1,91 @@
+"""What there is to say about the managed server and what runs beside it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import msgspec
+
+from headrace.cli.server.address import api_url, is_healthy, server_version, ui_url
+from headrace.cli.server.configured import configured_api
+from headrace.cli.server.managed import ManagedServer
+from headrace.cli.server.process import NamedProcess
+from headrace.cli.server.state import SERVER
+
+
+class ProcessStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """A managed process that lives.
+
+    Attributes:
+        since: when it was started (UTC).
+    """
+
+    name: str
+    pid: int
+    since: datetime
+    log: str
+
+
+class ServerStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """The managed server as it is now; the same names as in `headrace status --json`.
+
+    Attributes:
+        running: its process lives.
+        answers: and its API says that it is well.
+        kept: it stays until `headrace down`, else until its last user is done.
+        in_use: some command uses it at this moment.
+        version: of the Prefect that answers.
+        beside: the other managed processes.
+        configured_api: what commands use instead, because the user said so.
+    """
+
+    running: bool
+    answers: bool = False
+    kept: bool = False
+    in_use: bool = False
+    process: ProcessStatus | None = None
+    ui_url: str | None = None
+    api_url: str | None = None
+    version: str | None = None
+    database: str
+    database_bytes: int
+    beside: list[ProcessStatus] = []
+    configured_api: str | None = None
+    configured_by: str | None = None
+
+
+def server_status(server: ManagedServer) -> ServerStatus:
+    """Look at the state folder, the processes and the API; change nothing."""
+    folder = server.folder
+    processes = {name: _process(server, name) for name in folder.record_names()}
+    own = processes.pop(SERVER, None)
+    running = server.running()
+    port = running.port if running is not None and own is not None else None
+    configured = configured_api()
+    return ServerStatus(
+        running=port is not None,
+        answers=port is not None and is_healthy(port, timeout_s=3.0),
+        kept=running is not None and running.record.kept,
+        in_use=server.in_use_now(),
+        process=own if port is not None else None,
+        ui_url=None if port is None else ui_url(port),
+        api_url=None if port is None else api_url(port),
+        version=None if port is None else server_version(port),
+        database=str(folder.database),
+        database_bytes=folder.database_bytes(),
+        beside=[process for process in processes.values() if process is not None],
+        configured_api=configured.api_url if configured else None,
+        configured_by=configured.source if configured else None,
+    )
+
+
+def _process(server: ManagedServer, name: str) -> ProcessStatus | None:
+    record = NamedProcess(server.folder, name).running()
+    if record is None:
+        return None
+    return ProcessStatus(
+        name=name,
+        pid=record.pid,
+        since=datetime.fromtimestamp(int(record.started_at), UTC),
+        log=str(server.folder.log_path(name)),
+    )
