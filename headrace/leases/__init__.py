@@ -12,7 +12,7 @@ from headrace.leases.exceptions import (
 )
 from headrace.leases.lease import DEFAULT_TTL_S, Lease, hold
 from headrace.leases.model import Grant, Holder, LeaseState, Standing
-from headrace.leases.opening import open_leases
+from headrace.leases.opening import leases_folder, open_leases
 from headrace.leases.sqlite import SqliteLeases
 from headrace.leases.store import LeaseStore
 
@@ -34,5 +34,6 @@ __all__ = [
     "SqliteLeases",
     "Standing",
     "hold",
+    "leases_folder",
     "open_leases",
 ]

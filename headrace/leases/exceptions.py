@@ -6,7 +6,7 @@ from headrace.errors import ConfigurationError, HeadraceError, StateError
 from headrace.leases.model import Holder
 
 
-class LeaseHeld(HeadraceError):  # noqa: N818 - for the second run it is a way to end, not a fault
+class LeaseHeld(HeadraceError):
     """Somebody else holds the lease; the caller has touched nothing (exit code 3).
 
     Attributes:
@@ -20,7 +20,7 @@ class LeaseHeld(HeadraceError):  # noqa: N818 - for the second run it is a way t
         self.holder = holder
 
 
-class LeaseLost(HeadraceError):  # noqa: N818 - named after the event
+class LeaseLost(HeadraceError):
     """The lease is no longer ours: nothing may be committed under its token.
 
     Attributes:
@@ -40,7 +40,7 @@ class LeaseLost(HeadraceError):  # noqa: N818 - named after the event
         self.holder = holder
 
 
-class InvalidLease(ConfigurationError):  # noqa: N818
+class InvalidLease(ConfigurationError):
     """A name, a run id or a time to live that cannot be used for a lease."""
 
     def __init__(self, what: str, value: object, allowed: str) -> None:
@@ -49,7 +49,7 @@ class InvalidLease(ConfigurationError):  # noqa: N818
         self.value = value
 
 
-class LeaseStoreUnavailable(HeadraceError):  # noqa: N818
+class LeaseStoreUnavailable(HeadraceError):
     """The store did not answer in time or could not write; asking again later may help.
 
     Attributes:
@@ -63,7 +63,7 @@ class LeaseStoreUnavailable(HeadraceError):  # noqa: N818
         self.reason = reason
 
 
-class LeaseStoreMisconfigured(ConfigurationError):  # noqa: N818
+class LeaseStoreMisconfigured(ConfigurationError):
     """The store refuses us for good: no permission, no credentials, no such table.
 
     Attributes:
@@ -79,7 +79,7 @@ class LeaseStoreMisconfigured(ConfigurationError):  # noqa: N818
         self.reason = reason
 
 
-class DamagedLeases(StateError):  # noqa: N818
+class DamagedLeases(StateError):
     """The store holds something that is not a lease of ours, or half of one. It was not touched.
 
     Attributes:
@@ -93,7 +93,7 @@ class DamagedLeases(StateError):  # noqa: N818
         self.reason = reason
 
 
-class NewerLeases(StateError):  # noqa: N818
+class NewerLeases(StateError):
     """The store was written by a later version of Headrace than this one. It was not touched."""
 
     def __init__(self, where: str, found: int, known: int) -> None:

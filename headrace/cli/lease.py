@@ -1,0 +1,158 @@
+"""`headrace lease …`: who may write at this moment, and how to take that away from the dead."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from headrace.errors import ConfigurationError
+from headrace.leases import Holder, LeaseHeld, LeaseState, LeaseStore, Standing
+from headrace.leases.machine import Liveness
+from headrace.leases.opening import leases_folder, open_leases
+from headrace.settings import load_settings
+
+app = typer.Typer(help="Leases: who may write at this moment.", no_args_is_help=True)
+
+Store = Annotated[
+    str | None,
+    typer.Option(
+        envvar="HEADRACE_LEASES",
+        help="A folder, or dynamodb://TABLE?region=REGION; default: HEADRACE_HOME/leases.",
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout, nothing else.")]
+
+
+@app.callback()
+def leases() -> None:
+    """Leases: who may write at this moment."""
+
+
+@app.command("list")
+def list_leases(store: Store = None, as_json: Json = False) -> None:
+    """List every lease that was ever taken, with its holder and what it is worth now."""
+    opened = _opened(store)
+    states = opened.list()
+    if as_json:
+        typer.echo(json.dumps({"leases": [_as_dict(opened, state) for state in states]}))
+    elif states:
+        Console().print(_table(states))
+    else:
+        typer.echo(f"no lease was ever taken in {opened.where}")
+
+
+@app.command()
+def release(
+    name: Annotated[str, typer.Argument(help="As `headrace lease list` shows it.")],
+    store: Store = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Even if the holder's process is alive.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Take a lease away from its holder; the next run may start at once.
+
+    Hardly ever needed: the lease of a dead process ends by itself. A holder that still lives is
+    stopped at its next commit and loses what it has not committed.
+    """
+    opened = _opened(store)
+    state = _found(opened, name)
+    holder = state.holder
+    if holder is not None:
+        _may_release(opened, state, holder, force=force)
+        if not yes:
+            _confirm(opened, state, holder)
+        holder = opened.force_release(name, token=state.token)
+    if as_json:
+        released = _holder_dict(holder) if holder else None
+        typer.echo(json.dumps({"name": name, "released": released}))
+    elif holder:
+        typer.echo(f"released {name}, held by {holder}")
+    else:
+        typer.echo(f"nobody holds {name}")
+
+
+def _opened(store: str | None) -> LeaseStore:
+    return open_leases(store or leases_folder(load_settings().home))
+
+
+def _found(store: LeaseStore, name: str) -> LeaseState:
+    states = {state.name: state for state in store.list()}
+    if name not in states:
+        known = ", ".join(states) or "none at all"
+        raise ConfigurationError(f"{store.where} knows no lease {name!r}", hint=f"Known: {known}")
+    return states[name]
+
+
+def _may_release(store: LeaseStore, state: LeaseState, holder: Holder, *, force: bool) -> None:
+    alive = store.liveness(holder) is Liveness.ALIVE
+    if state.standing is Standing.HELD and alive and not force:
+        hint = f"That process is alive: stop it (kill {holder.pid}), or repeat with --force"
+        raise LeaseHeld(state.name, holder, hint=hint)
+
+
+def _confirm(store: LeaseStore, state: LeaseState, holder: Holder) -> None:
+    if not sys.stdin.isatty():
+        raise ConfigurationError(
+            f"{state.name} is held by {holder} ({_alive(store, holder)}) and was not released",
+            hint="Nobody can be asked here: repeat with --yes",
+        )
+    question = f"{state.name} is {state.standing}: {holder} ({_alive(store, holder)}). Release it?"
+    typer.confirm(question, abort=True, err=True)
+
+
+def _alive(store: LeaseStore, holder: Holder) -> str:
+    return {
+        Liveness.ALIVE: "its process is alive",
+        Liveness.GONE: "its process is gone",
+        Liveness.UNKNOWN: "whether its process is alive cannot be told from here",
+    }[store.liveness(holder)]
+
+
+def _table(states: tuple[LeaseState, ...]) -> Table:
+    table = Table("lease", "standing", "holder", "run", "since", "until", "token")
+    for state in states:
+        holder = state.holder
+        cells = (
+            (
+                f"{holder.host} pid {holder.pid}",
+                holder.run_id,
+                f"{holder.since:%Y-%m-%d %H:%M:%SZ}",
+                f"{holder.expires:%Y-%m-%d %H:%M:%SZ}",
+            )
+            if holder
+            else ("", "", "", "")
+        )
+        # As Text, since names come from outside and must not be read as markup.
+        row = (state.name, state.standing.value, *cells, str(state.token))
+        table.add_row(*(Text(cell, overflow="fold") for cell in row))
+    return table
+
+
+def _as_dict(store: LeaseStore, state: LeaseState) -> dict[str, Any]:
+    holder = state.holder
+    return {
+        "name": state.name,
+        "token": state.token,
+        "standing": state.standing.value,
+        "holder": _holder_dict(holder) if holder else None,
+        "process": store.liveness(holder).value if holder else None,
+    }
+
+
+def _holder_dict(holder: Holder) -> dict[str, Any]:
+    return {
+        "host": holder.host,
+        "pid": holder.pid,
+        "run_id": holder.run_id,
+        "since": holder.since.isoformat(),
+        "expires": holder.expires.isoformat(),
+        "ttl_s": holder.ttl_s,
+    }
