@@ -71,7 +71,7 @@ def exchange(
     config: Annotated[
         Path | None,
         typer.Option(
-            help="JSON file with any of products, seed, now_s, latency, limits, faults, keys, port; "
+            help="JSON file of products, seed, now_s, latency, limits, faults, keys, port; "
             "options replace its values, products, limits and faults come on top.",
             exists=True,
             dir_okay=False,

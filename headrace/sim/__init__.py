@@ -41,14 +41,10 @@ Faults: an action and its conditions, for example `Fault(action=Html(status=522)
 The same moves exist over HTTP below `/_sim/` (see `headrace.sim.control`).
 """
 
-from headrace.sim.arrivals import Arrival, most_in_window
-from headrace.sim.catalogue import DEFAULT_CATALOGUE, ProductSpec, parse_product
-from headrace.sim.exceptions import ControlError, PortInUseError, ServerStartError, SpecError
-from headrace.sim.faults import (
+from headrace.sim.actions import (
     Cut,
     Drip,
     Empty,
-    Fault,
     Hang,
     Html,
     Malformed,
@@ -57,8 +53,11 @@ from headrace.sim.faults import (
     Respond,
     Stale,
     Stuck,
-    parse_fault,
 )
+from headrace.sim.arrivals import Arrival, most_in_window
+from headrace.sim.catalogue import DEFAULT_CATALOGUE, ProductSpec, parse_product
+from headrace.sim.exceptions import ControlError, PortInUseError, ServerStartError, SpecError
+from headrace.sim.faults import Fault, parse_fault
 from headrace.sim.history import Columns, History, SimTrade
 from headrace.sim.latency import Constant, LatencySource, LogNormal, Uniform, parse_latency
 from headrace.sim.limits import SlidingWindow, TokenBucket

@@ -84,8 +84,9 @@ class ArrivalLog:
 
     def stats(self, windows_s: Sequence[float] = (1.0,)) -> dict[str, Any]:
         """Counts, and per window length the most requests that were counted in any such window."""
+        counted = sorted(a.counted_s for a in self.arrivals() if a.counted_s is not None)
+        most = {str(window_s): most_in_window(counted, window_s) for window_s in windows_s}
         with self._lock:
-            counted = sorted(a.counted_s for a in self._arrivals if a.counted_s is not None)
             return {
                 "requests": self._total,
                 "by_status": {str(status): n for status, n in sorted(self._statuses.items())},
@@ -93,7 +94,7 @@ class ArrivalLog:
                 "throttled": self._statuses[429],
                 "in_flight": self._in_flight,
                 "most_in_flight": self._most_in_flight,
-                "most_in_window": {str(w): most_in_window(counted, w) for w in windows_s},
+                "most_in_window": most,
             }
 
 

@@ -11,8 +11,9 @@ import json
 from decimal import Decimal
 from typing import Any
 
+from headrace.sim.actions import Empty, PageAction, Stale, Stuck
 from headrace.sim.catalogue import ProductSpec
-from headrace.sim.faults import Empty, PageAction, Stale, Stuck, Subject
+from headrace.sim.faults import Subject
 from headrace.sim.http import Reply, Request
 from headrace.sim.market import Market, Tape
 

@@ -139,7 +139,7 @@ class History:
             places = self._existing_places(block, self.spec.first_id, top)
             wanted = places[::-1][: limit - len(ids)]
             if wanted:
-                ids += [block * BLOCK + 1 + place for place in wanted]
+                ids += map((block * BLOCK + 1).__add__, wanted)
                 rows += self._rows(block, wanted)
             block -= 1
         return ids, rows

@@ -74,7 +74,7 @@ Handler = Callable[[Request], Awaitable[Reply]]
 Clock = Callable[[], float]
 
 
-class BadRequest(Exception):  # noqa: N818 - it is an answer, not a failure of ours
+class BadRequest(Exception):
     """The bytes of a client are no HTTP/1.1 request that this server reads."""
 
 
@@ -138,7 +138,8 @@ class Connection(asyncio.Protocol):
         except Exception:
             self.reset()  # a client must not wait for an answer that a bug of ours ate
             raise
-        close = request.headers.get("connection", "").lower() == "close"
+        # After HEAD, a body would be read as the next answer: close instead of leaving it out.
+        close = request.method == "HEAD" or request.headers.get("connection", "").lower() == "close"
         await self._deliver(reply, close=close)
         self._serving = None
         if not self._transport.is_closing():

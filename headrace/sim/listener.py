@@ -37,6 +37,7 @@ class Listener:
         self._handler, self._clock, self._shut = handler, clock, shut
         self._connections: set[Connection] = set()
         self._server: asyncio.Server | None = None
+        self._minding = asyncio.Lock()
         if port:
             _assert_free(port)
         self._placeholder = _bound(port)
@@ -66,15 +67,16 @@ class Listener:
 
     async def mind_door(self) -> None:
         """Open or shut the door as it is to be now."""
-        if self._shut():
-            self._close_door()
-        elif self._server is None:
-            loop = asyncio.get_running_loop()
-            self._server = await loop.create_server(
-                lambda: Connection(self._handler, self._clock, self._connections),
-                sock=_bound(self.port),
-                backlog=_BACKLOG,
-            )
+        async with self._minding:
+            if self._shut():
+                self._close_door()
+            elif self._server is None:
+                loop = asyncio.get_running_loop()
+                self._server = await loop.create_server(
+                    lambda: Connection(self._handler, self._clock, self._connections),
+                    sock=_bound(self.port),
+                    backlog=_BACKLOG,
+                )
 
     def _close_door(self) -> None:
         if self._server is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -31,6 +32,7 @@ class Tape:
         self._grown = 0
         self._replaced: dict[int, str | None] = {}
         self._generated = True
+        self._lock = threading.Lock()
 
     def newest_id(self) -> int:
         """The highest id that is out; `first_id - 1` while there is none."""
@@ -42,11 +44,12 @@ class Tape:
 
     def grow(self, trades: int) -> None:
         """Put `trades` new ids on the tape."""
-        self._grown += trades
+        with self._lock:
+            self._grown += trades
 
     def answered(self) -> None:
         """Note that a request for trades was answered (products can grow by it)."""
-        self._grown += self.spec.growth_per_request
+        self.grow(self.spec.growth_per_request)
 
     def replace_rows(self, rows: Mapping[int, LiteralRow]) -> None:
         """Serve these rows under these ids, whatever the history has there; `None` makes a hole."""

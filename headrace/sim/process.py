@@ -195,6 +195,7 @@ class SimulatedExchangeProcess:
         for pipe in (child.stdin, child.stdout):
             if pipe is not None:
                 pipe.close()
+        child.terminate()
         try:
             child.wait(_STOP_S)
         except subprocess.TimeoutExpired:

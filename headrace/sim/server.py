@@ -72,6 +72,7 @@ class SimulatedExchange:
         self._loop = asyncio.new_event_loop()
         self._stop = asyncio.Event()
         self._ready = threading.Event()
+        self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="simulated-exchange", daemon=True)
         self._listener: Listener | None = None
 
@@ -79,6 +80,8 @@ class SimulatedExchange:
         self._listener = listener_for(self.simulation)
         self._thread.start()
         self._ready.wait()
+        if self._failure is not None:
+            raise self._failure
         return self
 
     def __exit__(
@@ -156,6 +159,9 @@ class SimulatedExchange:
         asyncio.set_event_loop(self._loop)
         try:
             self._loop.run_until_complete(self._serve())
+        except BaseException as error:
+            self._failure = error  # raised on the thread that entered, if it still waits
+            raise
         finally:
             self._ready.set()
             self._loop.run_until_complete(_cancel_all(self._loop))

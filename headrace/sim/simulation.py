@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from headrace.sim.actions import Empty, Refuse, Stale, Stuck, delivery, substitute
 from headrace.sim.arrivals import Arrival, ArrivalLog
 from headrace.sim.catalogue import ProductSpec
 from headrace.sim.exchange import ExchangeApi
-from headrace.sim.faults import Empty, Fault, FaultBook, Refuse, Stale, Stuck, spoiled
+from headrace.sim.faults import Fault, FaultBook
 from headrace.sim.history import History
 from headrace.sim.http import Reply, Request
 from headrace.sim.latency import LatencySource
@@ -88,8 +90,11 @@ class ExchangeSimulation:
         if struck is None:
             return self._api.answer(request)
         arrival.fault, fault = struck
+        if instead := substitute(fault.action):
+            return instead
         on_page = fault.action if isinstance(fault.action, Stuck | Stale | Empty) else None
-        return spoiled(fault.action, self._api.answer(request, on_page))
+        reply = self._api.answer(request, on_page)
+        return replace(reply, delivery=delivery(fault.action))
 
     def uptime_s(self) -> float:
         """Seconds since the start, on the simulation's clock."""
