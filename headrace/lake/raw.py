@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from headrace.coverage import EMPTY, IntervalSet
+from headrace.coverage import IntervalSet
 from headrace.faults import kill_point
 from headrace.lake import upkeep
 from headrace.lake.encoding import (
@@ -266,7 +266,8 @@ class RawLake:
         Raises:
             PartUnreadable, ObjectMissing: if a part in the range cannot be read.
         """
-        rows, holes = 0, EMPTY
+        rows = 0
+        long_holes: list[tuple[int, int]] = []
         counted_to = lo - 1
         for part, footer in self.footers(self.parts(product).between(lo, hi)):
             if not isinstance(footer, PartFooter):
@@ -276,8 +277,9 @@ class RawLake:
                 rows += rows_between(table, counted_to + 1, hi).num_rows
             else:
                 rows += footer.rows
-            holes = holes | IntervalSet.from_ranges(footer.long_holes)
+            long_holes += footer.long_holes
             counted_to = part.hi
+        holes = IntervalSet.from_ranges(long_holes)
         return rows, holes & IntervalSet.of((lo, hi))
 
     def merge(self, product: str, pieces: Sequence[Part]) -> PartReceipt:

@@ -109,10 +109,12 @@ class S3Store:
         return True
 
     def entries(self, prefix: str) -> Iterator[StoredObject]:
-        """See `Store.entries`: a request per 1,000 objects."""
+        """See `Store.entries`: a request per page of 1,000 objects."""
         for page in self._pages(prefix):
             for item in page.get("Contents", ()):
-                yield StoredObject(item["Key"][len(self._prefix) :], item["Size"])
+                # Consoles and some stores keep an empty object for the folder itself.
+                if not item["Key"].endswith("/"):
+                    yield StoredObject(item["Key"][len(self._prefix) :], item["Size"])
 
     def folders(self, prefix: str) -> list[str]:
         """See `Store.folders`."""
@@ -196,6 +198,7 @@ class S3Store:
             "Bucket": self._bucket,
             "Prefix": self._prefix + prefix,
             "Delimiter": "/",
+            "MaxKeys": self._settings.listing_page,
         }
         while True:
             page: Any = self._run("ListObjectsV2", prefix, partial(self._page, dict(where)))

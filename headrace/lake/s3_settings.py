@@ -27,4 +27,5 @@ class S3Settings(BaseModel):
         90, ge=0, description="transient failures are retried for so long"
     )
     longest_pause_s: float = Field(8, gt=0, description="limit of the growing pauses between them")
+    listing_page: int = Field(1_000, ge=1, le=1_000, description="objects asked for per listing")
     connections: int = Field(32, ge=1, description="size of the connection pool")

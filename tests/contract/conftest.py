@@ -1,0 +1,37 @@
+"""The backends over which the contract suites run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from headrace.lake import Store
+from headrace.lake.local import LocalStore
+from headrace.lake.s3 import S3Store
+from tests.services_fixtures import BUCKET, moto_url, seaweed_url, settings_for
+
+__all__ = ["moto_url", "seaweed_url"]
+
+
+@pytest.fixture(
+    params=[
+        "local",
+        pytest.param("seaweed", marks=pytest.mark.services),
+        pytest.param("moto", marks=pytest.mark.services),
+    ]
+)
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+    """An empty store of each kind."""
+    makers: dict[str, Callable[[], Store]] = {
+        "local": lambda: LocalStore(tmp_path / "lake"),
+        "seaweed": lambda: _s3(request.getfixturevalue("seaweed_url")),
+        "moto": lambda: _s3(request.getfixturevalue("moto_url")),
+    }
+    return makers[request.param]()
+
+
+def _s3(url: str) -> S3Store:
+    return S3Store(BUCKET, f"contract/{uuid4().hex}", settings_for(url))
