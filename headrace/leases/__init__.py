@@ -1,6 +1,9 @@
 """Who may write: one lease per name, with a fencing token that rises from holder to holder."""
 
-from headrace.leases.dynamodb import DynamoLeases
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from headrace.leases.exceptions import (
     DamagedLeases,
     InvalidLease,
@@ -15,6 +18,9 @@ from headrace.leases.model import Grant, Holder, LeaseState, Standing
 from headrace.leases.opening import leases_folder, open_leases
 from headrace.leases.sqlite import SqliteLeases
 from headrace.leases.store import LeaseStore
+
+if TYPE_CHECKING:
+    from headrace.leases.dynamodb import DynamoLeases
 
 __all__ = [
     "DEFAULT_TTL_S",
@@ -37,3 +43,12 @@ __all__ = [
     "leases_folder",
     "open_leases",
 ]
+
+
+def __getattr__(name: str) -> object:
+    # Loading boto3 takes longer than finding out that somebody else holds the lease.
+    if name == "DynamoLeases":
+        from headrace.leases.dynamodb import DynamoLeases
+
+        return DynamoLeases
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -6,7 +6,6 @@ from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
 
 from headrace.errors import ConfigurationError
-from headrace.leases.dynamodb import DynamoLeases
 from headrace.leases.sqlite import SqliteLeases
 from headrace.leases.store import LeaseStore
 
@@ -40,6 +39,8 @@ def open_leases(location: str | Path) -> LeaseStore:
             f"{text!r} is no place for leases",
             hint="Give a folder, or dynamodb://TABLE?region=REGION (and endpoint_url, create=true)",
         )
+    from headrace.leases.dynamodb import DynamoLeases  # only here: boto3 is slow to load
+
     return DynamoLeases(
         parts.netloc,
         region=options.get("region"),

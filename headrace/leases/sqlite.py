@@ -118,15 +118,17 @@ class SqliteLeases(LeaseStore):
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-            with closing(sqlite3.connect(draft, isolation_level=None)) as db:
-                db.executescript(_SCHEMA)
-            os.link(draft, self.path)
+            try:
+                with closing(sqlite3.connect(draft, isolation_level=None)) as db:
+                    db.executescript(_SCHEMA)
+                os.link(draft, self.path)
+            finally:
+                for leftover in draft.parent.glob(f"{draft.name}*"):
+                    leftover.unlink()
         except FileExistsError:
             pass  # another process was first
         except (OSError, sqlite3.OperationalError) as error:
             raise LeaseStoreUnavailable(self.where, str(error)) from error
-        finally:
-            draft.unlink(missing_ok=True)
 
     @contextmanager
     def _opened(self) -> Iterator[sqlite3.Connection]:
