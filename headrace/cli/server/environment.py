@@ -41,6 +41,17 @@ RETENTION = {
     "PREFECT_SERVER_EVENTS_RETENTION_PERIOD": "P3D",
 }
 
+_CLIENT_DEFAULTS = {
+    # The library logs from threads that belong to no run; that is no reason for a warning.
+    "PREFECT_LOGGING_TO_API_WHEN_MISSING_FLOW": "ignore",
+    # Otherwise each event that cannot be delivered is logged as an error, with its whole body; the
+    # events client says on its own that it cannot connect.
+    "PREFECT_LOGGING_INTERNAL_LEVEL": "CRITICAL",
+    # A call that cannot connect sleeps 2, 4, 8 s before it fails: enough for a restart of the
+    # server (6 s). With Prefect's 5 retries a run whose server is gone takes 100 s to say so.
+    "PREFECT_CLIENT_MAX_RETRIES": "3",
+}
+
 
 def server_environment(
     folder: StateFolder, port: int, environ: Mapping[str, str] = os.environ
@@ -70,12 +81,12 @@ def client_environment(port: int, environ: Mapping[str, str] = os.environ) -> di
     """
     unproxied = [environ.get("no_proxy") or environ.get("NO_PROXY") or "", LOOPBACK, "localhost"]
     no_proxy = ",".join(filter(None, unproxied))
+    tunable = {name: environ.get(name) or value for name, value in _CLIENT_DEFAULTS.items()}
     return {
+        **tunable,
         **_SILENCE,
         "PREFECT_API_URL": api_url(port),
         "PREFECT_SERVER_EPHEMERAL_ENABLED": "false",
-        # The library logs from threads that belong to no run; that is no reason for a warning.
-        "PREFECT_LOGGING_TO_API_WHEN_MISSING_FLOW": "ignore",
         "NO_PROXY": no_proxy,
         "no_proxy": no_proxy,
     }

@@ -90,7 +90,8 @@ def managed_api(
             environment.enter_context(_environment(client_environment(server.port)))
             while_starting()
 
-        with ManagedServer(home, stop=stop).used(while_starting=starting) as server:
+        managed = ManagedServer(home, stop=stop)
+        with managed.used(while_starting=starting) as server:
             if not server.started_now:
                 environment.enter_context(_environment(client_environment(server.port)))
             origin = "up" if server.record.kept else "temporary"
@@ -100,7 +101,7 @@ def managed_api(
             finally:
                 # Without a server, what is not delivered by now would hold up the process's end.
                 if origin == "temporary":
-                    drain(_DRAIN_S)
+                    drain(_DRAIN_S if managed.running() else 0.0)
 
 
 def _where(server: RunningServer) -> str:
