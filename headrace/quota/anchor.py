@@ -1,0 +1,43 @@
+"""Where on the server's clock a request probably was counted.
+
+A server that counts arrivals in a strict window sees the requests of an even sender unevenly:
+some are held up on the way. From outside, only the whole way there and back can be seen. What it
+takes beyond the shortest way seen lately is put down to the way there, and the slot is moved back
+by that much: a window counted from there holds on the server's clock as well.
+
+Most of the shortest way is common to all requests and moves all arrivals alike; it costs nothing.
+A fifth of it is put down to the way there too, as even the shortest way seen may have been luckier
+than the rest.
+"""
+
+from __future__ import annotations
+
+from headrace.quota.clock import MS
+
+_SHARE_OF_SHORTEST = 0.8
+#: The shortest way is remembered over one to two spans of so many answers.
+_SPAN = 64
+
+
+class Anchor:
+    """Estimates arrivals from the answers of one server.
+
+    Args:
+        cap_ms: the most by which a slot is moved; 0 leaves it where the request left.
+    """
+
+    def __init__(self, cap_ms: float) -> None:
+        self._cap = int(cap_ms * MS)
+        self._former = self._shortest = 1 << 62
+        self._seen = 0
+
+    def arrived(self, sent: int, answered: int) -> int:
+        """When the server probably counted a request; all in nanoseconds."""
+        way = answered - sent
+        self._seen += 1
+        if self._seen % _SPAN == 0:
+            self._former, self._shortest = self._shortest, way
+        self._shortest = min(self._shortest, way)
+        shortest = min(self._former, self._shortest)
+        return sent + min(self._cap, way - int(_SHARE_OF_SHORTEST * shortest))
+        return sent + min(self._cap, way - int(_SHARE_OF_SHORTEST * shortest))

@@ -1,0 +1,90 @@
+"""What a quota and a circuit breaker can be told."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from headrace.quota.rates import QuotaRate, format_rates, parse_rates
+
+Milliseconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class _Settings(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+
+
+class QuotaConfig(_Settings):
+    """One quota: everything on this machine that names it shares it.
+
+    Args:
+        name: which quota; usually the host that counts the requests. It becomes part of a file
+            name, so it is letters, digits, `.`, `-`, `_` and `:` alone.
+        rates: what `parse_rates` returns; empty for no limit.
+        burst: how many permits may go out at once. None lets a whole window go at once, as a
+            sliding window allows; a number paces them further apart (1 = evenly).
+        guard_ms: a permit is void this long after its slot. Longer forgives a slower scheduler;
+            a permit whose release was never confirmed costs the quota as much.
+        margin_ms: every window is stretched by this much, at most by 1/500 of itself, for the time
+            between the permit and the request's leaving.
+        ahead_ms: a process books beyond its next permit only within this time.
+        anchor_cap_ms: the most by which a slow answer moves its slot, because the server counted
+            the request when it arrived (see `headrace.quota.anchor`); 0 switches this off.
+        slowdown: the factor by which the first 429 of an episode stretches every window.
+        slowdown_cap: the most that such episodes can stretch them together.
+        ease: what every success multiplies that stretch by.
+        retry_after_cap_s: the longest `Retry-After` (or reset header) that is believed.
+    """
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$")]
+    rates: tuple[QuotaRate, ...]
+    burst: Annotated[int, Field(ge=1)] | None = None
+    guard_ms: Annotated[float, Field(gt=0, le=1000)] = 20.0
+    margin_ms: Milliseconds = 2.0
+    ahead_ms: Milliseconds = 50.0
+    anchor_cap_ms: Milliseconds = 150.0
+    slowdown: Annotated[float, Field(ge=1, le=10)] = 1.5
+    slowdown_cap: Annotated[float, Field(ge=1, le=100)] = 8.0
+    ease: Annotated[float, Field(gt=0, le=1)] = 0.95
+    retry_after_cap_s: Seconds = 300.0
+
+    @field_validator("rates", mode="before")
+    @classmethod
+    def _rates(cls, value: object) -> object:
+        if value in ((), []):
+            return ()
+        return parse_rates(value) if isinstance(value, str | list | tuple) else value
+
+    @property
+    def unlimited(self) -> bool:
+        """Whether nothing limits the requests."""
+        return not self.rates
+
+    @property
+    def signature(self) -> str:
+        """What all users of one quota must agree on."""
+        burst = "" if self.burst is None else f" burst {self.burst}"
+        return format_rates(self.rates) + burst
+
+
+class BreakerConfig(_Settings):
+    """When to leave a failing server alone, and for how long.
+
+    Args:
+        failures: consecutive failures of the server that open the breaker.
+        successes: consecutive successful probes that close it.
+        cooldown_s: the first pause; each failed probe multiplies it.
+        cooldown_growth: by this.
+        cooldown_cap_s: up to this (or the first pause, if that is longer).
+        probe_timeout_s: a probe whose owner has not answered by then is given to somebody else;
+            longer than any request may take.
+    """
+
+    failures: Annotated[int, Field(ge=1)] = 5
+    successes: Annotated[int, Field(ge=1)] = 3
+    cooldown_s: Seconds = 300.0
+    cooldown_growth: Annotated[float, Field(ge=1)] = 2.0
+    cooldown_cap_s: Seconds = 3600.0
+    probe_timeout_s: Seconds = 120.0

@@ -1,0 +1,250 @@
+"""The gate that every request passes: breaker, then quota, then breaker again.
+
+gate = open_gate(folder, QuotaConfig(name="api.example.com", rates=parse_rates("10/s")))
+with gate.admit(lane=Lane.INGEST) as admission:
+    admission.sending()
+    response = fetch()
+    admission.answered(status=response.status, headers=response.headers)
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from urllib.parse import quote
+
+from headrace.quota.breaker_file import Breaker, Listener
+from headrace.quota.clock import Clock, MonotonicClock
+from headrace.quota.config import BreakerConfig, QuotaConfig
+from headrace.quota.counters import Cause, Counters
+from headrace.quota.exceptions import RatesError
+from headrace.quota.lanes import Lane
+from headrace.quota.request import Request
+from headrace.quota.session import Permit, Session
+from headrace.quota.slots import SlotBook
+from headrace.stopping import StopEvent, Stopped
+
+# Sessions of the parent, in a forked child: neither used nor closed, lest SQLite tidy up files
+# that the parent works on.
+_FROM_BEFORE_FORK: list[Session] = []
+
+
+def open_gate(
+    folder: Path,
+    config: QuotaConfig,
+    breaker: BreakerConfig | None = None,
+    outage_limit_s: float | None = None,
+    *,
+    clock: Clock | None = None,
+) -> Gate:
+    """Open the gate to one server, shared with everything on this machine that uses `folder`.
+
+    Args:
+        folder: holds `quota-<name>.sqlite` and `breaker-<name>.sqlite`; made if missing, for its
+            owner alone.
+        config: the quota.
+        breaker: when to leave the server alone.
+        outage_limit_s: how long to wait for an open breaker, in seconds, before `OutageError`;
+            None for as long as it takes.
+        clock: the time; the machine's monotonic clock unless a test says otherwise.
+
+    Raises:
+        RatesConflict: live processes use this quota with other rates.
+        QuotaUnavailable: the folder or a file cannot be used. Without a count there are no permits.
+    """
+    return Gate(folder, config, breaker or BreakerConfig(), outage_limit_s, clock)
+
+
+class Gate:
+    """See `open_gate`. For any number of threads; a fork or a pickled copy shares the same files.
+
+    Attributes:
+        config: the quota's settings.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        config: QuotaConfig,
+        breaker: BreakerConfig,
+        outage_limit_s: float | None,
+        clock: Clock | None,
+    ) -> None:
+        self.config = config
+        self._folder = Path(folder)
+        self._breaker_config = breaker
+        self._outage_limit_s = outage_limit_s
+        self._clock = clock or MonotonicClock()
+        self._listeners: list[Listener] = []
+        self._session = self._open()
+
+    def admit(
+        self,
+        lane: Lane = Lane.BACKFILL,
+        timeout_s: float | None = None,
+        stop: StopEvent | None = None,
+        weight: int = 1,
+    ) -> Admission:
+        """Ask for leave to send one attempt of one request: enter what is returned.
+
+        Args:
+            lane: who goes first.
+            timeout_s: the longest wait, in seconds. What cannot be met is refused at once.
+            stop: looked at while waiting.
+            weight: how many permits the request costs.
+        """
+        if self.config.rates and not 1 <= weight <= self.config.rates[0].limit:
+            raise RatesError(
+                str(self.config.rates[0]), f"it can never give {weight} permits at once"
+            )
+        request = Request(
+            self.config.name, self._clock, lane, weight, timeout_s, stop or StopEvent()
+        )
+        return Admission(self, request)
+
+    @property
+    def session(self) -> Session:
+        """This process's part; a new one after a fork."""
+        session = self._session
+        return session if session.pid == os.getpid() else self._after_fork()
+
+    @property
+    def counters(self) -> Counters:
+        """What was given and waited for in this process."""
+        return self.session.counters
+
+    def waiting_for(self) -> Cause | None:
+        """What threads of this process wait for just now; cheap."""
+        return self._session.counters.waiting_for()
+
+    def on_breaker_change(self, listener: Listener) -> None:
+        """Have `listener` called with every `BreakerChange` that this process makes."""
+        self._listeners.append(listener)
+
+    def close(self) -> None:
+        """Sign off and close the files."""
+        if self._session.pid == os.getpid():
+            self._session.close()
+
+    def __enter__(self) -> Gate:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return open_gate, (self._folder, self.config, self._breaker_config, self._outage_limit_s)
+
+    def _open(self) -> Session:
+        name = self.config.name
+        file_name = quote(name, safe="")  # one name, one file
+        breaker = Breaker(
+            self._folder / f"breaker-{file_name}.sqlite",
+            name,
+            self._breaker_config,
+            self._clock,
+            self._listeners,
+        )
+        book = None
+        try:
+            if not self.config.unlimited:
+                path = self._folder / f"quota-{file_name}.sqlite"
+                book = SlotBook(path, self.config, self._clock)
+        except BaseException:
+            breaker.close()
+            raise
+        return Session(name, book, breaker, self._clock, self._outage_limit_s)
+
+    def _after_fork(self) -> Session:
+        with _OPENING:
+            if self._session.pid != os.getpid():
+                _FROM_BEFORE_FORK.append(self._session)
+                self._session = self._open()
+            return self._session
+
+
+class Admission:
+    """Leave to send one attempt; entering it waits, leaving it reports.
+
+    Leaving by an exception without `answered` counts as a failure of the server (a time-out, a
+    broken connection), unless the work was called off (`Stopped`, `KeyboardInterrupt`).
+    """
+
+    def __init__(self, gate: Gate, request: Request) -> None:
+        self._session = gate.session
+        self._request = request
+        self._permit: Permit | None = None
+
+    def __enter__(self) -> Admission:
+        self._permit = self._session.acquire(self._request)
+        return self
+
+    def sending(self) -> None:
+        """Stamp the moment just before the request leaves.
+
+        A permit that has become void meanwhile (the thread was held up) is exchanged for a new
+        one, which may wait and raise as entering does.
+        """
+        if self._permit is not None:
+            permit, self._permit = self._permit, None
+            self._permit = self._session.renew(permit, self._request)
+
+    def answered(
+        self,
+        status: int,
+        retry_after_s: float | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        """Report an answer.
+
+        Args:
+            status: of the answer. 5xx is a failure of the server, everything else is not; 429
+                slows all processes down, once per episode.
+            retry_after_s: the pause that the server asks for, if the caller has read it.
+            headers: of the answer; `Retry-After` and rate-limit headers are read.
+        """
+        if permit := self._done():
+            self._session.answered(permit, status, retry_after_s, headers)
+
+    def bad_answer(self) -> None:
+        """Report an answer that says 200 but is broken (HTML, cut short): the server's failure."""
+        self.failed()
+
+    def failed(self, *, neutral: bool = False) -> None:
+        """Report that no answer came.
+
+        Args:
+            neutral: the reason lies on our side and says nothing about the server.
+        """
+        if permit := self._done():
+            if neutral:
+                self._session.breaker.dropped(permit.given)
+            else:
+                self._session.breaker.failed(permit.given)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        ours = not isinstance(error, Exception) or isinstance(error, Stopped)
+        self.failed(neutral=ours)
+
+    def _done(self) -> Permit | None:
+        permit, self._permit = self._permit, None
+        return permit
+
+
+_OPENING = threading.Lock()
+
+
+def _fresh_lock() -> None:
+    global _OPENING
+    _OPENING = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_fresh_lock)

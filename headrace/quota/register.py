@@ -1,0 +1,185 @@
+"""Who uses a quota, with which rates, and what the server's answers did to it."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from headrace.quota.clock import NS, Clock
+from headrace.quota.config import QuotaConfig
+from headrace.quota.exceptions import RatesConflict
+from headrace.quota.owners import Owner
+
+log = logging.getLogger(__name__)
+
+#: How often a process notes its grants and who waits, for those who look from outside.
+_NOTE_EVERY = NS // 2
+
+
+#: Below this, a slow-down is over.
+_EASED = 1.01
+
+_STATE = "SELECT blocked_until, slowdown, episode FROM state"
+
+
+class State(NamedTuple):
+    """What holds for all processes: see `headrace.quota.schema`."""
+
+    blocked_until: int
+    slowdown: float
+    episode: int
+
+
+class Register:
+    """This process's entry in a quota's file, and the state that all share.
+
+    Its methods run inside transactions of the file; they take the connection.
+
+    Attributes:
+        owner: the number of this process in the file.
+    """
+
+    def __init__(self, path: Path, config: QuotaConfig, clock: Clock, longest: int) -> None:
+        self.owner = 0
+        self._path = path
+        self._config = config
+        self._clock = clock
+        self._longest = longest
+        self._grants = 0
+        self._noted_at = 0
+        self._noted: Sequence[int] = ()
+
+    # -- opening --------------------------------------------------------------------------------
+
+    def found(self, connection: sqlite3.Connection, lost: bool) -> None:
+        """Take possession of a file just opened.
+
+        What the file knew is unknown when it was lost, and cannot be dated when it comes from
+        another boot: then a whole window passes before the first permit.
+
+        Raises:
+            RatesConflict: live processes use it with other rates.
+        """
+        now, config = self._clock.now(), self._config
+        boot_id, signature = self._clock.boot_id, config.signature
+        row = connection.execute("SELECT boot_id, rates FROM state").fetchone()
+        if row is None:
+            connection.execute(
+                "INSERT INTO state (boot_id, rates) VALUES (?, ?)", (boot_id, signature)
+            )
+        elif row[0] != boot_id:
+            log.warning(
+                "quota %s: the machine was restarted; waiting one window of %.0f s",
+                config.name,
+                self._longest / NS,
+            )
+            for statement in ("DELETE FROM slots", "DELETE FROM owners"):
+                connection.execute(statement)
+            connection.execute(
+                "UPDATE state SET boot_id = ?, rates = ?, slowdown = 1, episode = 0",
+                (boot_id, signature),
+            )
+            lost = True
+        else:
+            self._bury_dead(connection)
+            if row[1] != signature:
+                self._adopt_rates(connection, row[1])
+        if lost:
+            self.block(connection, now + self._longest)
+        self._enter(connection, now)
+
+    def _bury_dead(self, connection: sqlite3.Connection) -> None:
+        for owner, pid, started in connection.execute(
+            "SELECT owner, pid, started FROM owners"
+        ).fetchall():
+            if not Owner(pid, started).alive:
+                connection.execute("DELETE FROM owners WHERE owner = ?", (owner,))
+
+    def _adopt_rates(self, connection: sqlite3.Connection, recorded: str) -> None:
+        """Other rates are fine once nobody else works with the old ones."""
+        config = self._config
+        pids = [pid for (pid,) in connection.execute("SELECT DISTINCT pid FROM owners")]
+        if pids:
+            raise RatesConflict(config.name, self._path, recorded, config.signature, pids)
+        log.info("quota %s: %s instead of %s", config.name, config.signature, recorded)
+        connection.execute("UPDATE state SET rates = ?", (config.signature,))
+
+    def _enter(self, connection: sqlite3.Connection, now: int) -> None:
+        process = Owner.this()
+        self.owner = (
+            connection.execute(
+                "INSERT INTO owners (pid, started, seen, grants) VALUES (?, ?, ?, ?)",
+                (process.pid, process.started, now, self._grants),
+            ).lastrowid
+            or 0
+        )
+
+    def leave(self, connection: sqlite3.Connection) -> None:
+        """Sign off, so that others may use other rates."""
+        connection.execute("DELETE FROM owners WHERE owner = ?", (self.owner,))
+
+    # -- what is noted on the way ---------------------------------------------------------------
+
+    def note(
+        self, connection: sqlite3.Connection, now: int, grants: int, waiting: Sequence[int]
+    ) -> None:
+        """Count grants; write them, and who waits, now and then and when nobody is left."""
+        self._grants += grants
+        emptied = any(self._noted) and not any(waiting)
+        if now - self._noted_at < _NOTE_EVERY and not emptied:
+            return
+        self._noted_at, self._noted = now, waiting
+        connection.execute(
+            "UPDATE owners SET seen = ?, grants = ?, retry = ?, ingest = ?, backfill = ? "
+            "WHERE owner = ?",
+            (now, self._grants, *waiting, self.owner),
+        )
+
+    # -- the shared state -----------------------------------------------------------------------
+
+    def state(self, connection: sqlite3.Connection, now: int) -> State:
+        """The shared state; a pause that nobody can have asked for is ignored."""
+        state = State(*connection.execute(_STATE).fetchone())
+        most = int(self._config.retry_after_cap_s * NS) + self._longest
+        return state if state.blocked_until <= now + most else state._replace(blocked_until=now)
+
+    def block(self, connection: sqlite3.Connection, until: int) -> None:
+        """Let nothing leave before `until`."""
+        connection.execute("UPDATE state SET blocked_until = max(blocked_until, ?)", (until,))
+
+    def throttled(self, connection: sqlite3.Connection, sent: int, pause: int) -> State:
+        """The server refused a request for going too fast: slow everybody down.
+
+        Once per episode: requests that had left before the last slow-down say nothing new.
+
+        Args:
+            connection: in a transaction.
+            sent: when the refused request left.
+            pause: nanoseconds that the server asks everybody to wait (0: it did not say).
+        """
+        now, config = self._clock.now(), self._config
+        state = self.state(connection, now)
+        if sent > state.episode:
+            slowdown = min(config.slowdown_cap, state.slowdown * config.slowdown)
+            connection.execute("UPDATE state SET slowdown = ?, episode = ?", (slowdown, now))
+            log.warning(
+                "quota %s: throttled by the server; windows are stretched by %.2f",
+                config.name,
+                slowdown,
+            )
+        if pause:
+            self.block(connection, now + min(pause, int(config.retry_after_cap_s * NS)))
+        return self.state(connection, now)
+
+    def ease(self, connection: sqlite3.Connection, sent: int) -> State:
+        """A request that left after the last slow-down went well: take some of it back."""
+        state = self.state(connection, self._clock.now())
+        if sent <= state.episode:
+            return state
+        slowdown = state.slowdown * self._config.ease
+        state = state._replace(slowdown=slowdown if slowdown > _EASED else 1.0)
+        connection.execute("UPDATE state SET slowdown = ?", (state.slowdown,))
+        return state

@@ -1,0 +1,56 @@
+"""One request's wish for a permit: its lane, its deadline, and what may call it off."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from headrace.quota.clock import NS, Clock
+from headrace.quota.exceptions import PermitTimeout
+from headrace.quota.lanes import Lane
+from headrace.stopping import StopEvent
+
+
+@dataclass(slots=True)
+class Request:
+    """A wish for a permit.
+
+    Args:
+        name: of the quota, for messages.
+        clock: the time.
+        lane: where to queue.
+        weight: how many permits, to leave together.
+        timeout_s: how long the caller will wait, in seconds; None for as long as it takes.
+        stop: what calls it off.
+    """
+
+    name: str
+    clock: Clock
+    lane: Lane
+    weight: int = 1
+    timeout_s: float | None = None
+    stop: StopEvent = field(default_factory=StopEvent)
+    by: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.timeout_s is not None:
+            self.by = self.clock.now() + int(self.timeout_s * NS)
+
+    def check(self) -> None:
+        """Raise if the request was called off or its deadline has passed."""
+        self.stop.check()
+        if self.by is not None:
+            self.refuse_beyond(self.clock.now(), "quota")
+
+    def refuse_beyond(self, at: int, cause: str) -> None:
+        """Raise if waiting until `at` is more than the caller allows."""
+        if self.by is not None and at > self.by:
+            wait_s = max(0.0, (at - self.clock.now()) / NS)
+            raise PermitTimeout(self.name, self.timeout_s or 0.0, wait_s, cause)
+
+    def pause(self, seconds: float) -> None:
+        """Sleep, unless called off."""
+        self.stop.sleep(seconds)
+
+    def pause_until(self, at: int) -> None:
+        """Sleep until a moment, unless called off."""
+        self.stop.sleep((at - self.clock.now()) / NS)

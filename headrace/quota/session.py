@@ -1,0 +1,268 @@
+"""One process's part in a quota: its queue, its book, its view of the breaker.
+
+A fork shares nothing of this with its parent: the gate makes a new session there.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from headrace.quota import feedback
+from headrace.quota.anchor import Anchor
+from headrace.quota.breaker import Pass
+from headrace.quota.breaker_file import Breaker
+from headrace.quota.clock import MS, NS, Clock
+from headrace.quota.counters import Counters
+from headrace.quota.exceptions import OutageError
+from headrace.quota.request import Request
+from headrace.quota.slots import SPARE, Slot, SlotBook
+from headrace.quota.turnstile import Turnstile
+
+log = logging.getLogger(__name__)
+
+#: A wait longer than this is worth a line in the log, but at most one line in this time.
+_LONG_WAIT = 10 * NS
+#: While the breaker is open, look this often whether somebody closed it by hand.
+_LOOK_UP = 1 * NS
+
+
+class Permit(NamedTuple):
+    """Leave to send one request now.
+
+    Attributes:
+        given: the breaker's part of it.
+        slot: the quota's part of it; None when there is no limit.
+        left: when it was given, in nanoseconds.
+    """
+
+    given: Pass
+    slot: Slot | None
+    left: int
+
+
+class Session:
+    """What a gate is in one process. Safe for many threads.
+
+    Args:
+        name: of the quota, for messages.
+        book: where slots are booked; None for no limit.
+        breaker: asked before and after.
+        clock: the time.
+        outage_limit_s: how long to wait for an open breaker; None for as long as it takes.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        book: SlotBook | None,
+        breaker: Breaker,
+        clock: Clock,
+        outage_limit_s: float | None,
+    ) -> None:
+        self.pid = os.getpid()
+        self.book = book
+        self.breaker = breaker
+        self.counters = Counters()
+        self._name = name
+        self._clock = clock
+        self._outage_limit = None if outage_limit_s is None else int(outage_limit_s * NS)
+        self._outage_seen = 0
+        self._logged_at = -_LONG_WAIT
+        if book is not None:
+            self.turnstile = Turnstile(clock.now, int(book.config.ahead_ms * MS))
+            self._anchor = Anchor(book.config.anchor_cap_ms)
+
+    # -- on the way out -------------------------------------------------------------------------
+
+    def acquire(self, request: Request) -> Permit:
+        """Wait until a request may leave.
+
+        Raises:
+            Stopped: the request's stop event was set.
+            PermitTimeout: its deadline cannot be met.
+            OutageError: the breaker has been open for longer than the outage limit.
+            QuotaUnavailable: the shared file cannot be used.
+        """
+        while True:
+            given = self._pass(request)
+            permit = None
+            try:
+                permit = self._permit(request, given)
+            finally:
+                if permit is None:
+                    self.breaker.dropped(given)
+            if permit is not None:
+                self.counters.count(admitted=request.weight)
+                return permit
+
+    def _pass(self, request: Request) -> Pass:
+        """Wait until the breaker lets a request through."""
+        answer = self.breaker.ask()
+        if isinstance(answer, Pass):
+            if not answer.probe:
+                self._outage_seen = 0
+            return answer
+        with self.counters.waiting("breaker", self._clock.now):
+            while not isinstance(answer, Pass):
+                now = self._clock.now()
+                self._outage_seen = self._outage_seen or now
+                self._refuse_long_outage(now - self._outage_seen)
+                request.refuse_beyond(answer, "breaker")
+                self._log_wait(now, answer, "the breaker")
+                request.pause_until(min(answer, now + _LOOK_UP))
+                answer = self.breaker.ask()
+        return answer
+
+    def _refuse_long_outage(self, waited: int) -> None:
+        limit = self._outage_limit
+        if limit is not None and waited >= limit:
+            raise OutageError(self._name, waited / NS, limit / NS)
+
+    def _permit(self, request: Request, given: Pass) -> Permit | None:
+        """The permit to a pass, or None when the pass has become void meanwhile."""
+        book = self.book
+        if book is None:
+            return Permit(given, None, self._clock.now())
+        while True:
+            slot = self._slot(request, book)
+            if not self.breaker.still_holds(given):
+                book.give_back(slot)
+                return None
+            leaving = self._leaving(slot, book)
+            if leaving is not None:
+                left = self._clock.now()
+                book.settle(leaving, left)
+                return Permit(given, leaving, left)
+
+    def _slot(self, request: Request, book: SlotBook) -> Slot:
+        """A slot whose moment has come."""
+        while True:
+            slot = self._booked(request, book)
+            if slot.at <= self._clock.now():
+                return slot
+            held: Slot | None = None
+            try:
+                with self.counters.waiting("quota", self._clock.now):
+                    held = self._slept(slot, request, book)
+            except BaseException:
+                book.give_back(slot)
+                raise
+            if held is not None:
+                return held
+
+    def _booked(self, request: Request, book: SlotBook) -> Slot:
+        """Queue, then book."""
+        lane = request.lane
+        self._refuse_hopeless(request, book)
+        with self.counters.waiting("quota", self._clock.now):
+            self.turnstile.enter(lane, request.pause, request.check)
+        booked_to = 0
+        try:
+            slot = book.book(
+                lane, weight=request.weight, by=request.by, waiting=self.turnstile.waiting()
+            )
+            if isinstance(slot, int):
+                request.refuse_beyond(slot, "quota")
+                raise AssertionError("a slot is refused only when it lies beyond the deadline")
+            booked_to = slot.at
+        finally:
+            self.turnstile.leave(lane, booked_to)
+        return slot
+
+    def _refuse_hopeless(self, request: Request, book: SlotBook) -> None:
+        """Refuse at once what those ahead in the queue make impossible."""
+        if request.by is not None:
+            ahead, booked_to = self.turnstile.ahead_of(request.lane)
+            least = self._clock.now() + book.least_wait(ahead + request.weight)
+            request.refuse_beyond(max(least, booked_to), "quota")
+
+    def _slept(self, slot: Slot, request: Request, book: SlotBook) -> Slot | None:
+        """Sleep to a slot's moment; None when the booking is void."""
+        held: Slot | None = slot
+        while held is not None and held.at > (now := self._clock.now()):
+            slot = held
+            self._log_wait(now, slot.at, "a permit")
+            look_again = slot.at - 2 * book.guard
+            if slot.tight or look_again <= now:
+                request.pause_until(slot.at)
+                held = book.confirm(slot)
+            else:
+                request.pause_until(look_again)
+                held = book.tighten(slot)
+        return held
+
+    def _leaving(self, slot: Slot, book: SlotBook) -> Slot | None:
+        """The slot if its permit can leave now, or one moved to now; None if neither can be."""
+        held: Slot | None = slot
+        while held is not None and held.late(self._clock.now()):
+            held = book.delay(held)
+        return held
+
+    def _log_wait(self, now: int, until: int, what: str) -> None:
+        if until - now > _LONG_WAIT and now - self._logged_at > _LONG_WAIT:
+            self._logged_at = now
+            log.info("%s: waiting %.0f s for %s", self._name, (until - now) / NS, what)
+
+    # -- just before it leaves ------------------------------------------------------------------
+
+    def renew(self, permit: Permit, request: Request) -> Permit:
+        """Stamp the moment of leaving; wait for a new permit if this one has become void."""
+        now, book = self._clock.now(), self.book
+        if book is None or permit.slot is None:
+            return permit._replace(left=now)
+        if permit.slot.late(now - SPARE):
+            book.give_back(permit.slot)
+            self.breaker.dropped(permit.given)
+            return self.acquire(request)
+        book.settle(permit.slot, now)
+        if now - permit.left > SPARE:
+            book.flush()
+        return permit._replace(left=now)
+
+    # -- on the way back ------------------------------------------------------------------------
+
+    def answered(
+        self,
+        permit: Permit,
+        status: int,
+        retry_after_s: float | None,
+        headers: Mapping[str, str] | None,
+    ) -> None:
+        """Learn from an answer, for all processes."""
+        now = self._clock.now()
+        if status >= 500:
+            self.breaker.failed(permit.given)
+        else:
+            self.breaker.succeeded(permit.given)
+        if status == 429:
+            self.counters.count(throttled=1)
+        book, slot = self.book, permit.slot
+        if book is None or slot is None:
+            return
+        pause_s = _asked_pause_s(status, retry_after_s, headers)
+        if status == 429 or pause_s:
+            book.throttled(permit.left if status == 429 else 0, int(pause_s * NS))
+        elif book.slowed and status < 400:
+            book.ease(permit.left)
+        if book.config.anchor_cap_ms and now - permit.left < book.shortest:
+            book.settle(slot, self._anchor.arrived(permit.left, now))
+
+    def close(self) -> None:
+        """Sign off and close the files."""
+        self.breaker.close()
+        if self.book is not None:
+            self.book.close()
+
+
+def _asked_pause_s(
+    status: int, retry_after_s: float | None, headers: Mapping[str, str] | None
+) -> float:
+    """For how long the server asks everybody to wait, in seconds; 0 if it does not."""
+    wall_s = time.time()
+    if retry_after_s is None and headers and status in (429, 503):
+        retry_after_s = feedback.retry_after_s(headers, wall_s)
+    return max(retry_after_s or 0.0, feedback.pause_s(headers, wall_s) if headers else 0.0)

@@ -1,0 +1,371 @@
+"""The book of slots: which moments belong to whom, shared by all processes through SQLite.
+
+A caller books a moment and then sleeps until it comes; nobody polls. For every rate (`limit` in
+`interval`) a new slot lies at
+
+    at = max(now, blocked_until, limit-th latest `until` of all slots + interval)
+
+where `until` is the last moment at which a booked permit can have left: its slot plus a guard,
+until its process settles when it really left. Why this is exact: take any window shorter than the
+interval and, of the permits that left in it, the one booked last. The others had been booked
+before it, and each has an `until` inside the window, so later than that one's `at` less the
+interval; of those there are at most `limit - 1`.
+
+All times here are nanoseconds of the monotonic clock.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import threading
+from collections import deque
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from headrace.quota import schema
+from headrace.quota.clock import MS, NS, Clock
+from headrace.quota.config import QuotaConfig
+from headrace.quota.lanes import OVERTAKES, Lane
+from headrace.quota.overtake import FIXED, Waiting, overtaken
+from headrace.quota.register import Register, State
+from headrace.quota.storage import StateFile
+
+log = logging.getLogger(__name__)
+
+_NEWEST = "SELECT max(seq) FROM slots"
+_LATEST = "SELECT until, settled FROM slots WHERE seq < ? ORDER BY until DESC LIMIT 1 OFFSET ?"
+_INSERT = "INSERT INTO slots VALUES (?, ?, ?, 0, ?, ?, ?, ?)"
+_SETTLE = "UPDATE slots SET until = ?, settled = 1 WHERE seq = ? AND until > 0"
+_TRIM = "DELETE FROM slots WHERE seq IN (SELECT seq FROM slots WHERE until < ? AND seq < ? LIMIT ?)"
+_OTHERS_WAIT = "SELECT 1 FROM slots WHERE until > ? AND (owner != ? OR lane != ?) LIMIT 1"
+_QUEUE = (
+    "SELECT seq, at, ticket, owner, lane, passes FROM slots "
+    "WHERE until > ? AND at > ? AND at <= ? AND settled = 0 ORDER BY at, seq"
+)
+_HOLDER = "SELECT seq, at, until, ticket FROM slots WHERE seq = ?"
+_HOLDING = "SELECT seq, at, until, ticket FROM slots WHERE ticket = ?"
+_HAND_OVER = "UPDATE slots SET ticket = ?, owner = ?, lane = ?, passes = ? WHERE seq = ?"
+_MOVE = "UPDATE slots SET at = ?, until = ? WHERE seq = ?"
+
+#: The last part of its guard, which a permit leaves to its caller for getting going.
+SPARE = 3 * MS
+#: A slot this near is not taken from its holder any more.
+_IMMINENT = 1 * MS
+#: Old rows go a few at a time, so that a book of millions never makes anybody wait.
+_TRIM_EVERY, _TRIM_ROWS = 16, 64
+
+
+class Slot(NamedTuple):
+    """A booked moment.
+
+    Attributes:
+        ticket: names the booking.
+        seq: the row that holds it.
+        at: the permit leaves no earlier,
+        until: and no later.
+        tight: whether `at` rests on settled moments alone; if not, `tighten` may find an earlier.
+        weight: how many permits it holds, in as many rows, of which `seq` is the last.
+    """
+
+    ticket: int
+    seq: int
+    at: int
+    until: int
+    tight: bool
+    weight: int = 1
+
+    def late(self, now: int) -> bool:
+        """Whether the permit can no longer leave on this slot."""
+        return now > self.until - SPARE
+
+
+class SlotBook:
+    """The slots of one quota, as one process sees and books them. Safe for many threads.
+
+    Raises:
+        QuotaUnavailable: the file cannot be used.
+        RatesConflict: live processes use it with other rates.
+    """
+
+    def __init__(self, path: Path, config: QuotaConfig, clock: Clock) -> None:
+        self.config = config
+        self.path = path
+        self._clock = clock
+        self._windows = windows(config)
+        self.shortest, self.longest = self._windows[0][1], self._windows[-1][1]
+        self.guard = min(int(config.guard_ms * MS), self.shortest)
+        limit, length = self._windows[0]
+        self._burst = min(config.burst or limit, limit)
+        self._pace = self._burst * length // limit if config.burst else 0
+        self.slowed = False
+        self._mutex = threading.Lock()
+        self._left: deque[tuple[int, int]] = deque()  # (until, seq) of permits to settle
+        self._register = Register(path, config, clock, self.longest)
+        self._file = StateFile(
+            path, schema=schema.TABLES, version=schema.VERSION, found=self._register.found
+        )
+
+    # -- booking --------------------------------------------------------------------------------
+
+    def book(
+        self, lane: Lane, *, weight: int = 1, by: int | None = None, waiting: Sequence[int] = ()
+    ) -> Slot | int:
+        """Book the next slot.
+
+        Args:
+            lane: who asks; a better lane may take a moment that a worse one had booked.
+            weight: permits that leave together.
+            by: book nothing if the slot would lie later than this.
+            waiting: how many threads of this process wait, by lane; noted now and then.
+
+        Returns:
+            The slot, or when it would have been if that is later than `by`.
+        """
+        with self._mutex:
+            return self._file.change(self._book, lane, weight, by, waiting)
+
+    def tighten(self, slot: Slot) -> Slot | None:
+        """Look again, once earlier permits have settled: the same booking, perhaps earlier.
+
+        None when the booking is gone (the quota was reset or its file replaced).
+        """
+        with self._mutex:
+            return self._file.change(self._tighten, slot)
+
+    def confirm(self, slot: Slot) -> Slot | None:
+        """Ask, when the moment has come, whether the booking still holds it.
+
+        Returns:
+            The slot that it holds now (a later one if it was overtaken), or None when the booking
+            is void: the server asked everybody to wait, or the quota was reset.
+        """
+        with self._mutex:
+            return self._file.look(self._confirm, slot)
+
+    def delay(self, slot: Slot) -> Slot | None:
+        """Move a booking that missed its moment to now, if that takes nothing from anybody.
+
+        If it would, the booking is given back, and None is returned: book again.
+        """
+        with self._mutex:
+            return self._file.change(self._delay, slot)
+
+    def give_back(self, slot: Slot) -> None:
+        """Return a booking that will not be used."""
+        with self._mutex:
+            self._file.change(self._give_back, slot)
+
+    def settle(self, slot: Slot, until: int) -> None:
+        """Note when a permit really left; written with this process's next booking.
+
+        Calling it again corrects the moment. `until` may lie after the slot's own, where the
+        answer shows that the server counted the request later.
+        """
+        for seq in range(slot.seq - slot.weight + 1, slot.seq + 1):
+            self._left.append((until, seq))
+
+    def flush(self) -> None:
+        """Write at once what has settled."""
+        with self._mutex:
+            self._file.change(self._write_settled)
+
+    def least_wait(self, permits: int) -> int:
+        """The least time, in nanoseconds, in which so many permits can go out."""
+        return max((permits - 1) // limit * length for limit, length in self._windows)
+
+    def throttled(self, sent: int, pause: int) -> None:
+        """See `Register.throttled`."""
+        with self._mutex:
+            self.slowed = self._file.change(self._register.throttled, sent, pause).slowdown > 1
+
+    def ease(self, sent: int) -> None:
+        """See `Register.ease`."""
+        with self._mutex:
+            self.slowed = self._file.change(self._register.ease, sent).slowdown > 1
+
+    def close(self) -> None:
+        """Settle, sign off and close the file."""
+        with self._mutex:
+            self._file.change(self._leave)
+            self._file.close()
+
+    # -- inside transactions --------------------------------------------------------------------
+
+    def _book(
+        self,
+        connection: sqlite3.Connection,
+        lane: Lane,
+        weight: int,
+        by: int | None,
+        waiting: Sequence[int],
+    ) -> Slot | int:
+        now = self._clock.now()
+        self._write_settled(connection)
+        state = self._register.state(connection, now)
+        self.slowed = state.slowdown > 1
+        newest = connection.execute(_NEWEST).fetchone()[0] or 0
+        at, tight = self._earliest(connection, now, state, newest + 1, weight)
+        if self._pace:
+            at = max(at, self._paced(connection, newest, weight))
+        if at - now > self.longest:
+            at = self._plausible(connection, now, state, at)
+        behind: Sequence[Waiting] = ()
+        if at > now + _IMMINENT and weight == 1:
+            behind = self._overtaken(connection, now, at, lane)
+        mine = behind[0].at if behind else at
+        if by is not None and mine > by:
+            return mine
+        until = at + self.guard
+        passes = OVERTAKES if by is None and weight == 1 else FIXED
+        owner = self._register.owner
+        for _ in range(weight):
+            newest += 1
+            connection.execute(_INSERT, (newest, at, until, newest, owner, lane, passes))
+        if newest % _TRIM_EVERY < weight:
+            gone = now - int(self.longest * state.slowdown)
+            connection.execute(_TRIM, (gone, newest, _TRIM_ROWS))
+        self._register.note(connection, now, weight, waiting)
+        slot = Slot(newest, newest, at, until, tight or weight > 1, weight)
+        return self._rotate(connection, behind, slot, lane, passes) if behind else slot
+
+    def _earliest(
+        self, connection: sqlite3.Connection, now: int, state: State, before: int, weight: int
+    ) -> tuple[int, bool]:
+        """When the rates allow a slot, and whether that rests on settled moments alone."""
+        at, tight = max(now, state.blocked_until), True
+        for limit, length in self._windows:
+            row = connection.execute(_LATEST, (before, limit - weight)).fetchone()
+            if row is not None:
+                bound = row[0] + int(length * state.slowdown)
+                if bound > at:
+                    at, tight = bound, bool(row[1])
+        return at, tight
+
+    def _paced(self, connection: sqlite3.Connection, newest: int, weight: int) -> int:
+        """When pacing allows a slot: by the slots' plan, so that late callers do not add up."""
+        seq = newest - max(0, self._burst - weight)
+        row = connection.execute(_HOLDER, (seq,)).fetchone()
+        return row[1] + self._pace if row else 0
+
+    def _plausible(self, connection: sqlite3.Connection, now: int, state: State, at: int) -> int:
+        """Drop slots that lie further ahead than the waiting processes can have booked."""
+        owners = connection.execute(
+            "SELECT count(DISTINCT owner) FROM slots WHERE at > ?", (now,)
+        ).fetchone()[0]
+        stretch = self.config.slowdown_cap
+        horizon = max(now, state.blocked_until) + max(
+            int(length * stretch) * (2 + owners // limit) for limit, length in self._windows
+        )
+        if at <= horizon:
+            return at
+        dropped = connection.execute("DELETE FROM slots WHERE until > ?", (horizon,)).rowcount
+        log.warning(
+            "quota %s: %d slots lay up to %.0f s in the future; dropped, and waiting one window",
+            self.config.name,
+            dropped,
+            (at - now) / NS,
+        )
+        self._register.block(connection, now + self.longest)
+        return now + self.longest
+
+    def _overtaken(
+        self, connection: sqlite3.Connection, now: int, at: int, lane: Lane
+    ) -> Sequence[Waiting]:
+        near = now + _IMMINENT
+        flow = (near + self.guard, self._register.owner, lane)
+        if connection.execute(_OTHERS_WAIT, flow).fetchone() is None:
+            return ()
+        rows = connection.execute(_QUEUE, (near + self.guard, near, at)).fetchall()
+        return overtaken([Waiting(*row) for row in rows], self._register.owner, lane)
+
+    def _rotate(
+        self,
+        connection: sqlite3.Connection,
+        behind: Sequence[Waiting],
+        last: Slot,
+        lane: Lane,
+        passes: int,
+    ) -> Slot:
+        """Give the newcomer the first slot of those behind it, and each of them the next one."""
+        rows = [one.seq for one in behind] + [last.seq]
+        for one, seq in zip(behind, rows[1:], strict=True):
+            left = one.passes - (one.lane > lane)
+            connection.execute(_HAND_OVER, (one.ticket, one.owner, one.lane, left, seq))
+        connection.execute(_HAND_OVER, (last.ticket, self._register.owner, lane, passes, rows[0]))
+        seq, at, until, _ = connection.execute(_HOLDER, (rows[0],)).fetchone()
+        return Slot(last.ticket, seq, at, until, tight=False)
+
+    def _held(self, connection: sqlite3.Connection, slot: Slot) -> Slot | None:
+        """The slot that a ticket holds now: mostly its own, else the one that it was moved to."""
+        row = connection.execute(_HOLDER, (slot.seq,)).fetchone()
+        if row is not None and row[3] == slot.ticket and row[2]:
+            return slot._replace(at=row[1], until=row[2])
+        row = connection.execute(_HOLDING, (slot.ticket,)).fetchone()
+        if row is None or not row[2]:
+            return None
+        return Slot(slot.ticket, row[0], row[1], row[2], tight=False)
+
+    def _tighten(self, connection: sqlite3.Connection, slot: Slot) -> Slot | None:
+        self._write_settled(connection)
+        now = self._clock.now()
+        held = self._held(connection, slot)
+        if held is None:
+            return None
+        state = self._register.state(connection, now)
+        at, _ = self._earliest(connection, now, state, held.seq, 1)
+        if self._pace:
+            at = max(at, self._paced(connection, held.seq - 1, 1))
+        connection.execute(_MOVE, (at, at + self.guard, held.seq))
+        return held._replace(at=at, until=at + self.guard, tight=True)
+
+    def _confirm(self, connection: sqlite3.Connection, slot: Slot) -> Slot | None:
+        held = self._held(connection, slot)
+        if (
+            held is None
+            or held.at < self._register.state(connection, self._clock.now()).blocked_until
+        ):
+            return None
+        return held
+
+    def _delay(self, connection: sqlite3.Connection, slot: Slot) -> Slot | None:
+        held = self._held(connection, slot)
+        if held is None:
+            return None
+        # Whoever booked a window after this slot relied on its `until`; those before did not.
+        last = connection.execute("SELECT max(at) FROM slots").fetchone()[0]
+        if last >= held.until + self.shortest or held.weight > 1:
+            self._give_back(connection, held)
+            return None
+        now = self._clock.now()
+        connection.execute(_MOVE, (now, now + self.guard, held.seq))
+        return held._replace(at=now, until=now + self.guard)
+
+    def _give_back(self, connection: sqlite3.Connection, slot: Slot) -> None:
+        held = self._held(connection, slot)
+        if held is not None:
+            # Kept as a row, so that its number is not given out again.
+            connection.execute(
+                "UPDATE slots SET until = 0, settled = 1 WHERE seq > ? AND seq <= ?",
+                (held.seq - held.weight, held.seq),
+            )
+
+    def _leave(self, connection: sqlite3.Connection) -> None:
+        self._write_settled(connection)
+        self._register.leave(connection)
+
+    def _write_settled(self, connection: sqlite3.Connection) -> None:
+        while self._left:
+            connection.execute(_SETTLE, self._left.popleft())
+
+
+def windows(config: QuotaConfig) -> list[tuple[int, int]]:
+    """The rates as (limit, length of the window in nanoseconds, with its margin)."""
+    return [
+        (
+            rate.limit,
+            rate.interval_ms * MS + int(min(config.margin_ms * MS, rate.interval_ms * MS / 500)),
+        )
+        for rate in config.rates
+    ]
