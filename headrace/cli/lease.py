@@ -99,13 +99,17 @@ def _may_release(store: LeaseStore, state: LeaseState, holder: Holder, *, force:
 
 
 def _confirm(store: LeaseStore, state: LeaseState, holder: Holder) -> None:
-    if not sys.stdin.isatty():
+    if not _somebody_can_be_asked():
         raise ConfigurationError(
             f"{state.name} is held by {holder} ({_alive(store, holder)}) and was not released",
             hint="Nobody can be asked here: repeat with --yes",
         )
     question = f"{state.name} is {state.standing}: {holder} ({_alive(store, holder)}). Release it?"
     typer.confirm(question, abort=True, err=True)
+
+
+def _somebody_can_be_asked() -> bool:
+    return sys.stdin.isatty()
 
 
 def _alive(store: LeaseStore, holder: Holder) -> str:

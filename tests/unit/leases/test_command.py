@@ -1,0 +1,143 @@
+"""`headrace lease`: what it shows, what it refuses, and what it asks."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from headrace.cli.lease import app
+from headrace.errors import ConfigurationError
+from headrace.leases import LeaseHeld, LeaseLost, SqliteLeases, Standing
+
+NAME = "coinbase/BTC-USD"
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HEADRACE_HOME", str(tmp_path))
+    monkeypatch.delenv("HEADRACE_LEASES", raising=False)
+    monkeypatch.setenv("COLUMNS", "200")
+    return tmp_path
+
+
+@pytest.fixture
+def store(home: Path) -> SqliteLeases:
+    return SqliteLeases(home / "leases")
+
+
+@pytest.fixture
+def of_the_dead(store: SqliteLeases) -> str:
+    code = (
+        "import sys; from pathlib import Path; from headrace.leases import SqliteLeases\n"
+        f"SqliteLeases(Path(sys.argv[1])).acquire({NAME!r}, run_id='dead', ttl_s=3600)"
+    )
+    subprocess.run([sys.executable, "-c", code, str(store.path.parent)], check=True)
+    return NAME
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(app, arguments)
+
+
+def fails(*arguments: str) -> BaseException | None:
+    return run(*arguments).exception
+
+
+def as_json(*arguments: str) -> Any:
+    result = run(*arguments, "--json")
+    assert result.exit_code == 0, result.exception
+    return json.loads(result.stdout)
+
+
+def test_an_empty_list_makes_no_file(home: Path) -> None:
+    assert "no lease was ever taken" in run("list").stdout
+    assert as_json("list") == {"leases": []}
+    assert list(home.iterdir()) == []
+
+
+def test_the_list(store: SqliteLeases) -> None:
+    grant = store.acquire(NAME, run_id="night-run", ttl_s=60)
+    (lease,) = as_json("list")["leases"]
+    assert lease["name"] == NAME
+    assert lease["token"] == grant.token
+    assert (lease["standing"], lease["process"]) == ("held", "alive")
+    assert lease["holder"] == {
+        "host": grant.holder.host,
+        "pid": grant.holder.pid,
+        "run_id": "night-run",
+        "since": grant.holder.since.isoformat(),
+        "expires": grant.holder.expires.isoformat(),
+        "ttl_s": 60.0,
+    }
+    shown = run("list").stdout
+    for text in (NAME, "held", "night-run", f"pid {grant.holder.pid}", str(grant.token)):
+        assert text in shown
+
+
+def test_names_are_no_markup(store: SqliteLeases) -> None:
+    store.acquire(NAME, run_id="[bold]x[/bold]", ttl_s=60)
+    assert "[bold]x[/bold]" in run("list").stdout
+
+
+def test_another_store(tmp_path: Path) -> None:
+    SqliteLeases(tmp_path / "other").acquire("elsewhere", run_id="one", ttl_s=60)
+    assert as_json("list", "--store", str(tmp_path / "other"))["leases"][0]["name"] == "elsewhere"
+
+
+def test_the_dead_are_released_after_a_yes(store: SqliteLeases, of_the_dead: str) -> None:
+    assert [state.standing for state in store.list()] == [Standing.DEAD]
+    released = as_json("release", of_the_dead, "--yes")
+    assert released["name"] == NAME
+    assert released["released"]["run_id"] == "dead"
+    assert [state.standing for state in store.list()] == [Standing.FREE]
+
+
+def test_nobody_is_released_without_an_answer(store: SqliteLeases, of_the_dead: str) -> None:
+    error = fails("release", of_the_dead)
+    assert isinstance(error, ConfigurationError)
+    assert "its process is gone" in str(error)
+    assert [state.standing for state in store.list()] == [Standing.DEAD]
+
+
+@pytest.mark.parametrize(("answer", "standing"), [("n", Standing.DEAD), ("y", Standing.FREE)])
+def test_a_person_is_asked(
+    store: SqliteLeases,
+    of_the_dead: str,
+    monkeypatch: pytest.MonkeyPatch,
+    answer: str,
+    standing: Standing,
+) -> None:
+    monkeypatch.setattr("headrace.cli.lease._somebody_can_be_asked", lambda: True)
+    CliRunner().invoke(app, ["release", of_the_dead], input=answer)
+    assert [state.standing for state in store.list()] == [standing]
+
+
+def test_the_living_keep_theirs_unless_forced(store: SqliteLeases) -> None:
+    grant = store.acquire(NAME, run_id="one", ttl_s=60)
+    error = fails("release", NAME, "--yes")
+    assert isinstance(error, LeaseHeld)
+    assert f"kill {grant.holder.pid}" in str(error)
+    store.check(grant)
+    assert "released" in run("release", NAME, "--yes", "--force").stdout
+    with pytest.raises(LeaseLost):
+        store.check(grant)
+
+
+def test_releasing_twice(store: SqliteLeases) -> None:
+    store.release(store.acquire(NAME, run_id="one", ttl_s=60))
+    assert f"nobody holds {NAME}" in run("release", NAME).stdout
+    assert as_json("release", NAME) == {"name": NAME, "released": None}
+
+
+def test_an_unknown_name_is_a_mistake(store: SqliteLeases) -> None:
+    store.release(store.acquire(NAME, run_id="one", ttl_s=60))
+    error = fails("release", "coinbase/btc-usd")
+    assert isinstance(error, ConfigurationError)
+    assert f"Known: {NAME}" in str(error)

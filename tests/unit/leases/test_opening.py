@@ -1,0 +1,44 @@
+"""From a setting's text to a store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import headrace.leases
+from headrace.errors import ConfigurationError
+from headrace.leases import DynamoLeases, SqliteLeases, open_leases
+
+
+def test_a_folder(tmp_path: Path) -> None:
+    for location in (tmp_path / "leases", str(tmp_path / "leases")):
+        store = open_leases(location)
+        assert isinstance(store, SqliteLeases)
+        assert store.path == tmp_path / "leases" / "leases.sqlite"
+
+
+def test_a_table() -> None:
+    store = open_leases("dynamodb://leases?region=eu-west-1&endpoint_url=http://127.0.0.1:1")
+    assert isinstance(store, DynamoLeases)
+    assert store.where == "table leases"
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        "redis://leases",
+        "dynamodb://",
+        "dynamodb:///leases",
+        "dynamodb://leases/path",
+        "dynamodb://leases?zone=a",
+    ],
+)
+def test_anything_else_is_refused(location: str) -> None:
+    with pytest.raises(ConfigurationError, match="is no place for leases"):
+        open_leases(location)
+
+
+def test_the_package_has_no_other_late_names() -> None:
+    with pytest.raises(AttributeError, match="Nonsense"):
+        _ = headrace.leases.Nonsense
