@@ -56,7 +56,7 @@ def canonical_decimals(column: pa.StringArray) -> pa.StringArray:
         NotADecimal: naming the first row that is none.
     """
     plain = pc.match_substring_regex(column, _PLAIN)
-    if pc.all(plain).as_py():
+    if pc.all(plain, min_count=0).as_py():
         return _trimmed(column)
     odd = pc.invert(plain)
     spelled = []
@@ -81,6 +81,6 @@ def _trimmed(column: pa.StringArray) -> pa.StringArray:
     """Plain values without the zeros that end their fractions."""
     trimmed = pc.ascii_rtrim(pc.ascii_rtrim(column, "0"), ".")
     has_point = pc.match_substring(column, ".")
-    if pc.all(has_point).as_py():
+    if pc.all(has_point, min_count=0).as_py():
         return trimmed
     return pc.if_else(has_point, trimmed, column)

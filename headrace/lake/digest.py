@@ -82,7 +82,7 @@ def _canonical_rows(batch: pa.RecordBatch) -> list[bytes]:
     ids = batch.column("trade_id")
     side = batch.column("side")
     worded = pc.match_substring_regex(side.dictionary_encode().dictionary, _SIDE)
-    if not pc.all(worded).as_py():
+    if not pc.all(worded, min_count=0).as_py():
         row = pc.index(pc.match_substring_regex(side, _SIDE), False).as_py()
         raise _refused(ids, row, f"side {side[row].as_py()!r} is not a word")
     rows: pa.StringArray = pc.binary_join_element_wise(

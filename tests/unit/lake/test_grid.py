@@ -1,0 +1,79 @@
+"""The fixed grid and the record of it."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.lake import Cell, Grid, open_lake
+from headrace.lake.exceptions import GridDamaged
+from headrace.lake.grid import grid_key
+
+
+def test_cells_begin_at_one() -> None:
+    grid = Grid(cell_pages=2)
+
+    assert grid.cell_of(1) == Cell(0, 1, 2_000)
+    assert grid.cell_of(2_000) == Cell(0, 1, 2_000)
+    assert grid.cell_of(2_001) == Cell(1, 2_001, 4_000)
+
+
+@given(st.integers(1, 10_000), st.integers(1, 2**60))
+def test_every_id_is_in_the_cell_that_it_gets(pages: int, trade_id: int) -> None:
+    grid = Grid(pages)
+    cell = grid.cell_of(trade_id)
+
+    assert cell.lo <= trade_id <= cell.hi
+    assert cell.hi - cell.lo + 1 == pages * 1_000
+    assert grid.cell_of(cell.hi + 1).lo == cell.hi + 1
+
+
+@given(st.integers(1, 50), st.integers(1, 100_000), st.integers(0, 100_000))
+def test_the_cells_of_a_range_cover_it_without_gap(pages: int, lo: int, length: int) -> None:
+    grid = Grid(pages)
+    cells = list(grid.cells(lo, lo + length))
+
+    assert cells[0].lo <= lo
+    assert cells[-1].hi >= lo + length
+    assert all(left.hi + 1 == right.lo for left, right in pairwise(cells))
+    assert grid.same_cell(lo, lo + length) == (len(cells) == 1)
+
+
+def test_an_empty_range_has_no_cells() -> None:
+    assert list(Grid().cells(10, 9)) == []
+
+
+@pytest.mark.parametrize("pages", [0, -1, 10_001])
+def test_a_grid_that_cannot_be(pages: int) -> None:
+    with pytest.raises(ValueError, match="cell_pages"):
+        Grid(pages)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\0" * 10_000,
+        b'{"schema_version":1,"cell_pages":100,',
+        b'{"schema_version":1,"cell_pages":0,"page_ids":1000}',
+        b'{"schema_version":1,"cell_pages":100,"page_ids":500}',
+        b'{"schema_version":1,"cell_pages":"100","page_ids":1000}',
+        b'{"schema_version":2,"cell_pages":100,"page_ids":1000}',
+    ],
+)
+def test_a_damaged_record_is_named_and_not_rewritten(tmp_path: Path, content: bytes) -> None:
+    lake = open_lake(tmp_path)
+    lake.raw("coinbase", cell_pages=7)
+    record = tmp_path / grid_key("coinbase")
+    record.write_bytes(content)
+
+    with pytest.raises(GridDamaged) as caught:
+        lake.raw("coinbase", cell_pages=7)
+
+    assert str(record) in str(caught.value)
+    assert caught.value.hint
+    assert record.read_bytes() == content
