@@ -6,6 +6,7 @@ import asyncio
 import errno
 import socket
 from collections.abc import Callable
+from typing import Any
 
 from headrace.sim.exceptions import PortInUseError
 from headrace.sim.http import Clock, Connection, Handler
@@ -36,8 +37,8 @@ class Listener:
     ) -> None:
         self._handler, self._clock, self._shut = handler, clock, shut
         self._connections: set[Connection] = set()
-        self._server: asyncio.Server | None = None
-        self._minding = asyncio.Lock()
+        self._connecting: set[asyncio.Task[Any]] = set()
+        self._door: socket.socket | None = None
         if port:
             _assert_free(port)
         self._placeholder = _bound(port)
@@ -48,15 +49,11 @@ class Listener:
         """Where it listens, without a slash at the end."""
         return f"http://{HOST}:{self.port}"
 
-    async def start(self) -> None:
-        """Begin to listen, unless the door is to be shut."""
-        await self.mind_door()
-
     async def run(self, stop: asyncio.Event) -> None:
         """Mind the door until told to stop, then drop every connection and give the port back."""
         try:
             while not stop.is_set():
-                await self.mind_door()
+                self.mind_door()
                 try:
                     await asyncio.wait_for(stop.wait(), _DOOR_CHECK_S)
                 except TimeoutError:
@@ -65,23 +62,36 @@ class Listener:
             self._close_door()
             self._placeholder.close()
 
-    async def mind_door(self) -> None:
-        """Open or shut the door as it is to be now."""
-        async with self._minding:
-            if self._shut():
-                self._close_door()
-            elif self._server is None:
-                loop = asyncio.get_running_loop()
-                self._server = await loop.create_server(
-                    lambda: Connection(self._handler, self._clock, self._connections),
-                    sock=_bound(self.port),
-                    backlog=_BACKLOG,
-                )
+    def mind_door(self) -> None:
+        """Open or shut the door as it is to be now; on the thread of the running loop."""
+        if self._shut():
+            self._close_door()
+        elif self._door is None:
+            self._door = _bound(self.port)
+            self._door.setblocking(False)
+            self._door.listen(_BACKLOG)
+            asyncio.get_running_loop().add_reader(self._door, self._accept, self._door)
+
+    def _accept(self, door: socket.socket) -> None:
+        # Not asyncio's own server: when that closes, it forgets a connection it has just accepted
+        # without closing it, and the client waits for ever.
+        loop = asyncio.get_running_loop()
+        try:
+            wire, _ = door.accept()
+        except (BlockingIOError, ConnectionAbortedError):
+            return
+        connecting = loop.create_task(loop.connect_accepted_socket(self._connection, wire))
+        self._connecting.add(connecting)
+        connecting.add_done_callback(self._connecting.discard)
+
+    def _connection(self) -> Connection:
+        return Connection(self._handler, self._clock, self._connections)
 
     def _close_door(self) -> None:
-        if self._server is not None:
-            self._server.close()
-            self._server = None
+        if self._door is not None:
+            asyncio.get_running_loop().remove_reader(self._door)
+            self._door.close()
+            self._door = None
         for connection in list(self._connections):
             connection.reset()
 

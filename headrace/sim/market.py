@@ -36,11 +36,7 @@ class Tape:
 
     def newest_id(self) -> int:
         """The highest id that is out; `first_id - 1` while there is none."""
-        generated = self.spec.first_id - 1
-        if self._generated:
-            growth = int((self._clock() - self._started) * self.spec.growth_per_s)
-            generated = self.spec.last_id + self._grown + growth
-        return max([generated, *self._replaced])
+        return max([self._newest_generated(), *self._replaced])
 
     def grow(self, trades: int) -> None:
         """Put `trades` new ids on the tape."""
@@ -67,16 +63,21 @@ class Tape:
 
     def page(self, top: int, limit: int) -> tuple[list[int], list[str]]:
         """The newest `limit` trades up to id `top`: ids and JSON rows, newest first."""
-        if not self._replaced and self._generated:
-            return self.history.rows_below(top, limit)
+        if not self._replaced:
+            return self.history.rows_below(min(top, self._newest_generated()), limit)
         return self._patched_page(top, limit)
+
+    def _newest_generated(self) -> int:
+        if not self._generated:
+            return self.spec.first_id - 1
+        growth = int((self._clock() - self._started) * self.spec.growth_per_s)
+        return self.spec.last_id + self._grown + growth
 
     def _patched_page(self, top: int, limit: int) -> tuple[list[int], list[str]]:
         replaced = self._replaced
-        merged: dict[int, str | None] = {}
-        if self._generated:
-            ids, rows = self.history.rows_below(top, limit + len(replaced))
-            merged.update(zip(ids, rows, strict=True))
+        newest = min(top, self._newest_generated())
+        ids, rows = self.history.rows_below(newest, limit + len(replaced))
+        merged: dict[int, str | None] = dict(zip(ids, rows, strict=True))
         merged.update((at, row) for at, row in replaced.items() if at <= top)
         page = [(at, row) for at, row in sorted(merged.items(), reverse=True) if row is not None]
         return [at for at, _ in page[:limit]], [row for _, row in page[:limit]]

@@ -169,20 +169,23 @@ class SimulatedExchange:
 
     async def _serve(self) -> None:
         listener = self._open_listener()
-        await listener.start()
+        listener.mind_door()
         self._ready.set()
         await listener.run(self._stop)
 
     def _mind_door(self) -> None:
         """Shut or open the door before the caller goes on."""
         if self._listener is not None and self._thread.is_alive():
-            minded = asyncio.run_coroutine_threadsafe(self._listener.mind_door(), self._loop)
-            minded.result(_JOIN_S)
+            asyncio.run_coroutine_threadsafe(_mind(self._listener), self._loop).result(_JOIN_S)
 
     def _open_listener(self) -> Listener:
         if self._listener is None:
             raise RuntimeError("enter the simulated exchange first: with SimulatedExchange(…)")
         return self._listener
+
+
+async def _mind(listener: Listener) -> None:
+    listener.mind_door()
 
 
 async def _cancel_all(loop: asyncio.AbstractEventLoop) -> None:

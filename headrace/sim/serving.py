@@ -43,6 +43,6 @@ async def _serve(
     if parent_fd is not None:
         # The parent never writes again, so "readable" means that its end of the pipe is closed.
         loop.add_reader(parent_fd, stop.set)
-    await listener.start()
+    listener.mind_door()
     on_ready(listener.url)
     await listener.run(stop)

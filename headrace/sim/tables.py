@@ -112,6 +112,8 @@ def _times(random: Random, duration_s: int) -> Times:
     for place, drawn in enumerate(rising):
         unit = 10 ** (6 - _TRIMMED_DIGITS[int(random.random() * len(_TRIMMED_DIGITS))])
         at = drawn // unit * unit
+        if micros and at < micros[-1]:
+            at = drawn  # a trimmed time must not fall behind the trades before it
         chance = random.random()
         if place in _BURST:
             burst_start = rising[_BURST.start] // 1000 * 1000
