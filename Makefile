@@ -5,10 +5,9 @@ BIN    := $(VENV)/bin
 UV     := $(shell command -v uv 2>/dev/null)
 COMPILE = uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
           --no-emit-index-url --no-emit-find-links --no-header --no-annotate
-export PYTHONDONTWRITEBYTECODE ?= 1
 
 ifdef UV
-INSTALL = uv pip install --quiet --python $(BIN)/python
+INSTALL = uv pip install --quiet --compile-bytecode --python $(BIN)/python
 MAKE_VENV = uv venv --quiet --allow-existing --python $(PYTHON) $(VENV)
 else
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check

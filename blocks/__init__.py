@@ -1,1 +1,8 @@
-"""blocks."""
+"""Prefect blocks: configuration and checkpoints, each with a method that builds the real thing."""
+
+from blocks.checkpoint import BlockCheckpoints, ProductCheckpoint
+from blocks.exchange import Exchange
+from blocks.lake import Lake
+from blocks.quota import Quota
+
+__all__ = ["BlockCheckpoints", "Exchange", "Lake", "ProductCheckpoint", "Quota"]

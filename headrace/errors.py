@@ -30,4 +30,4 @@ class ConfigurationError(HeadraceError):
 
 
 class StateError(HeadraceError):
-    """State on disk is damaged, newer than this version, or contradicts itself; it was not touched."""
+    """State on disk is damaged, newer than this version or contradictory; it was left as it is."""

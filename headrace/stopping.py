@@ -6,11 +6,12 @@ A mapped queue of tasks cannot be cancelled, so work stops because it looks, not
 from __future__ import annotations
 
 import threading
+import weakref
 
 from headrace.errors import HeadraceError
 
 
-class Stopped(HeadraceError):  # noqa: N818 - it is a way to end, not an error
+class Stopped(HeadraceError):
     """The stop event was set while something waited or was about to start."""
 
     def __init__(self, message: str = "stopped on request") -> None:
@@ -18,7 +19,28 @@ class Stopped(HeadraceError):  # noqa: N818 - it is a way to end, not an error
 
 
 class StopEvent(threading.Event):
-    """An event with the two moves every worker makes: look at it, and sleep unless it is set."""
+    """An event with the two moves every worker makes: look at it, and sleep unless it is set.
+
+    A `child` is set with its parent, and can be set alone: one product stops, or the whole run.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._children: weakref.WeakSet[StopEvent] = weakref.WeakSet()
+
+    def child(self) -> StopEvent:
+        """An event of its own that is set with this one at the latest."""
+        child = StopEvent()
+        self._children.add(child)
+        if self.is_set():
+            child.set()
+        return child
+
+    def set(self) -> None:
+        """Ask everything that looks at this event, or at a child of it, to stop."""
+        super().set()
+        for child in list(self._children):
+            child.set()
 
     def check(self) -> None:
         """Raise `Stopped` if the stop was asked for."""

@@ -1,0 +1,109 @@
+"""Checkpoints as Prefect blocks: one document per source and product.
+
+The document carries our own versioned form as one field, so that Prefect's validation can never
+turn an older or damaged checkpoint into "there is none"; reading and upgrading it is ours.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import httpx
+from prefect.blocks.core import Block
+from prefect.client.orchestration import get_client
+from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
+from pydantic import Field
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_random_exponential
+
+from blocks.names import checkpoint_name
+from headrace.pull.checkpoints import Checkpoint, read_checkpoint
+from headrace.pull.exceptions import CheckpointNotSaved, CheckpointUnreadable
+
+log = logging.getLogger(__name__)
+
+#: How long a save is tried again while the Prefect API does not answer.
+SAVE_PATIENCE_S = 60.0
+
+_UNREACHABLE = (httpx.HTTPError, PrefectHTTPStatusError, OSError)
+
+
+class ProductCheckpoint(Block):
+    """What is covered of one product, as of the last commit. Written by runs, read by people."""
+
+    _block_type_name = "Headrace Checkpoint"
+    _block_type_slug = "headrace-checkpoint"
+    _description = "Coverage, watermark and holes of one product; written by every commit."
+    _code_example = (
+        "```python\nfrom blocks import ProductCheckpoint\n\n"
+        'ProductCheckpoint.load("coinbase-btc-usd-1f3a9c2e").checkpoint["watermark"]\n```'
+    )
+
+    checkpoint: dict[str, Any] = Field(
+        description="The checkpoint: covered ranges, holes, watermark, newest id, fencing token."
+    )
+
+
+class BlockCheckpoints:
+    """`CheckpointStore` over block documents of the configured Prefect API.
+
+    Args:
+        lake: location of the lake that the checkpoints are about.
+        patience_s: how long one save is tried again; once it was in vain, later ones get a single
+            try until one succeeds, so that a run does not stand still every few seconds.
+    """
+
+    def __init__(self, lake: str, *, patience_s: float = SAVE_PATIENCE_S) -> None:
+        self.lake = lake
+        self._patience_s = patience_s
+        self._gave_up = False
+
+    def load(self, source: str, product: str) -> Checkpoint | None:
+        """As `CheckpointStore.load`."""
+        name = checkpoint_name(self.lake, source, product)
+        try:
+            with get_client(sync_client=True) as client:
+                document = client.read_block_document_by_name(
+                    name, ProductCheckpoint.get_block_type_slug()
+                )
+        except ObjectNotFound:
+            return None
+        except _UNREACHABLE as error:
+            raise CheckpointNotSaved(
+                f"the checkpoint of {product} cannot be read: the Prefect API does not answer "
+                f"({_short(error)})",
+                hint="headrace status tells whether the server runs",
+            ) from error
+        stored = document.data.get("checkpoint")
+        if not isinstance(stored, dict):
+            raise CheckpointUnreadable(
+                f"the block {name} holds no checkpoint",
+                hint=f"The lake holds all that is needed: headrace checkpoint rebuild {product}",
+            )
+        return read_checkpoint(stored, lake=self.lake, source=source, product=product)
+
+    def save(self, checkpoint: Checkpoint) -> None:
+        """As `CheckpointStore.save`; an API that does not answer is asked again for a minute."""
+        name = checkpoint_name(self.lake, checkpoint.source, checkpoint.product)
+        block = ProductCheckpoint(checkpoint=checkpoint.model_dump(mode="json"))
+        attempts = Retrying(
+            stop=stop_after_delay(0.0 if self._gave_up else self._patience_s),
+            wait=wait_random_exponential(multiplier=0.5, max=5.0),
+            retry=retry_if_exception_type(_UNREACHABLE),
+            reraise=True,
+        )
+        try:
+            attempts(block.save, name, overwrite=True)
+        except _UNREACHABLE as error:
+            self._gave_up = True
+            raise CheckpointNotSaved(
+                f"the Prefect API did not take the checkpoint of {checkpoint.product} "
+                f"({_short(error)})",
+                hint="The data is in the lake; the next run goes on from there",
+            ) from error
+        self._gave_up = False
+
+
+def _short(error: BaseException) -> str:
+    text = str(error).splitlines()
+    return text[0][:160] if text else type(error).__name__

@@ -1,0 +1,60 @@
+"""How to reach an exchange: its address, and the API key where requests are signed."""
+
+from __future__ import annotations
+
+from prefect.blocks.core import Block
+from pydantic import Field, SecretStr
+
+from headrace.errors import ConfigurationError
+from headrace.exchange.signing import Credentials
+from headrace.exchange.transport import Timeouts, Transport
+from headrace.stopping import StopEvent
+
+
+class Exchange(Block):
+    """A Coinbase-Exchange API. Without a key, requests are public (10 a second per address)."""
+
+    _block_type_name = "Headrace Exchange"
+    _block_type_slug = "headrace-exchange"
+    _description = "Address, API key and time limits of a Coinbase-Exchange API."
+    _code_example = (
+        "```python\nfrom blocks import Exchange\n\n"
+        'Exchange(key="...", secret="...", passphrase="...").save("mine")\n'
+        "```\nthen `headrace backfill BTC-USD --base-url block:mine`"
+    )
+
+    base_url: str = Field(
+        default="https://api.exchange.coinbase.com", description="Address of the API."
+    )
+    key: SecretStr | None = Field(default=None, description="API key; empty for public access.")
+    secret: SecretStr | None = Field(default=None, description="Its secret, base64 text.")
+    passphrase: SecretStr | None = Field(default=None, description="Its passphrase.")
+    connect_timeout_s: float = Field(default=10.0, gt=0, description="Seconds to connect.")
+    read_timeout_s: float = Field(default=30.0, gt=0, description="Seconds of silence allowed.")
+    total_timeout_s: float = Field(default=60.0, gt=0, description="Seconds for a whole request.")
+
+    def credentials(self) -> Credentials | None:
+        """The key to sign with, or None for public access.
+
+        Raises:
+            ConfigurationError: if only some of key, secret and passphrase are given.
+        """
+        parts = [self.key, self.secret, self.passphrase]
+        given = [part.get_secret_value() for part in parts if part is not None]
+        if not any(given):
+            return None
+        if len(given) < len(parts) or not all(given):
+            raise ConfigurationError(
+                "signed requests need key, secret and passphrase; one of them is missing",
+                hint="Complete the Exchange block, or empty all three for public access",
+            )
+        return Credentials(*given)
+
+    def transport(self, *, max_connections: int, stop: StopEvent) -> Transport:
+        """A pool of connections to the API."""
+        return Transport(
+            self.base_url,
+            timeouts=Timeouts(self.connect_timeout_s, self.read_timeout_s, self.total_timeout_s),
+            max_connections=max_connections,
+            stop=stop,
+        )

@@ -1,0 +1,53 @@
+"""Where a lake is, and how to reach it."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from prefect.blocks.core import Block
+from pydantic import Field, SecretStr
+
+from headrace.lake import Lake as OpenLake
+from headrace.lake import S3Settings, open_lake
+
+
+class Lake(Block):
+    """A folder, or a bucket of any S3-compatible store."""
+
+    _block_type_name = "Headrace Lake"
+    _block_type_slug = "headrace-lake"
+    _description = "A lake of Parquet parts: a local folder or s3://bucket/prefix."
+    _code_example = (
+        "```python\nfrom blocks import Lake\n\n"
+        'Lake(location="s3://bucket/trades", endpoint_url="http://127.0.0.1:8333").save("ours")\n'
+        "```\nthen `headrace backfill BTC-USD --lake block:ours`"
+    )
+
+    location: str = Field(description="A folder, or s3://bucket/prefix.")
+    endpoint_url: str | None = Field(
+        default=None, description="Address of an S3-compatible store; empty for AWS."
+    )
+    region: str | None = Field(default=None, description="AWS region; empty for boto3's own.")
+    access_key_id: str | None = Field(
+        default=None, description="Access key; empty for boto3's usual chain."
+    )
+    secret_access_key: SecretStr | None = Field(default=None, description="Its secret.")
+    checksums: Literal["when_supported", "when_required"] = Field(
+        default="when_supported",
+        description="when_required for stores that refuse checksum headers.",
+    )
+
+    def open(self) -> OpenLake:
+        """The lake, once it was found to work.
+
+        Raises:
+            LakeUnusable: it cannot be listed, written or reached.
+        """
+        s3 = S3Settings(
+            endpoint_url=self.endpoint_url or None,
+            region=self.region or None,
+            access_key_id=self.access_key_id or None,
+            secret_access_key=self.secret_access_key,
+            checksums=self.checksums,
+        )
+        return open_lake(self.location, s3=s3)

@@ -1,0 +1,54 @@
+"""Options that are either a value or the name of a saved block: `block:NAME`."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from prefect.blocks.core import Block
+
+from blocks.exchange import Exchange
+from blocks.lake import Lake
+from blocks.quota import Quota
+from headrace.errors import ConfigurationError
+from headrace.pull.request import BLOCK_PREFIX
+
+Saved = TypeVar("Saved", bound=Block)
+
+
+def exchange_of(option: str) -> Exchange:
+    """The exchange at a URL, or a saved Exchange block."""
+    name = block_name(option)
+    return _loaded(Exchange, name) if name else Exchange(base_url=option)
+
+
+def lake_of(option: str) -> Lake:
+    """The lake at a location, or a saved Lake block."""
+    name = block_name(option)
+    return _loaded(Lake, name) if name else Lake(location=option)
+
+
+def quota_of(option: str, *, breaker_cooldown_s: float) -> Quota:
+    """The quota of some rates, or a saved Quota block (which says its own cooldown)."""
+    name = block_name(option)
+    if name:
+        return _loaded(Quota, name)
+    return Quota(rates=option, breaker_cooldown_s=breaker_cooldown_s)
+
+
+def block_name(option: str) -> str:
+    """The name behind `block:`, or "" if the option is a value of its own."""
+    return option.removeprefix(BLOCK_PREFIX) if option.startswith(BLOCK_PREFIX) else ""
+
+
+def _loaded(kind: type[Saved], name: str) -> Saved:
+    try:
+        found = kind.load(name)
+    except (ValueError, RuntimeError) as error:
+        raise ConfigurationError(
+            f"there is no usable {kind.get_block_type_name()} block named {name!r} "
+            f"({str(error).splitlines()[0][:160]})",
+            hint="Blocks are made in the Prefect UI under Blocks, or saved from Python",
+        ) from error
+    if not isinstance(found, kind):
+        raise ConfigurationError(f"block {name!r} is no {kind.get_block_type_name()}")
+    return found

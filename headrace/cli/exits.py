@@ -1,0 +1,45 @@
+"""Exit codes, and which outcome means which."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from headrace.errors import ConfigurationError, HeadraceError
+from headrace.leases import LeaseHeld
+from headrace.pull.receipts import Status, Summary
+from headrace.stopping import Stopped
+
+
+class Exit(IntEnum):
+    """What a command's exit code says."""
+
+    DONE = 0
+    FAILED = 1
+    USAGE = 2
+    RUNNING_ELSEWHERE = 3
+    PARTIAL = 4
+    INTERRUPTED = 130
+
+
+_BY_STATUS = {
+    Status.DONE: Exit.DONE,
+    Status.PARTIAL: Exit.PARTIAL,
+    Status.FAILED: Exit.FAILED,
+    Status.RUNNING_ELSEWHERE: Exit.RUNNING_ELSEWHERE,
+}
+
+
+def exit_of_summary(summary: Summary) -> Exit:
+    """The exit code of a run that came to its end."""
+    return Exit.INTERRUPTED if summary.stopped else _BY_STATUS[summary.status]
+
+
+def exit_of_error(error: HeadraceError) -> Exit:
+    """The exit code of a command that ended with an error."""
+    if isinstance(error, ConfigurationError):
+        return Exit.USAGE
+    if isinstance(error, LeaseHeld):
+        return Exit.RUNNING_ELSEWHERE
+    if isinstance(error, Stopped):
+        return Exit.INTERRUPTED
+    return Exit.FAILED

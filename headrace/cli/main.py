@@ -1,0 +1,62 @@
+"""The `headrace` command: the flows, run here, and the tools around them."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from headrace import __version__
+from headrace.cli import lease, pull, sim, up
+from headrace.cli.demo import demo
+from headrace.cli.exits import Exit, exit_of_error
+from headrace.cli.products import products
+from headrace.errors import HeadraceError
+
+app = typer.Typer(
+    name="headrace",
+    help="Pulls everything a rate-limited API will give, exactly once, as fast as its quota "
+    "allows, and shows it in Prefect.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("up")(up.up)
+app.command("down")(up.down)
+app.command("status")(up.status)
+app.command("demo")(demo)
+app.command("backfill")(pull.backfill)
+app.command("products")(products)
+app.add_typer(lease.app, name="lease")
+app.add_typer(sim.app, name="sim")
+
+
+@app.callback()
+def common(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and end.", is_eager=True)
+    ] = False,
+) -> None:
+    """Pull everything a rate-limited API will give, exactly once."""
+    if version:
+        typer.echo(f"headrace {__version__}")
+        raise typer.Exit
+
+
+def main() -> None:
+    """Run the command line; errors that we foresaw become one line and an exit code."""
+    try:
+        app()
+    except HeadraceError as error:
+        typer.echo(f"headrace: {error}", err=True)
+        sys.exit(exit_of_error(error))
+    except KeyboardInterrupt:
+        sys.exit(Exit.INTERRUPTED)
+
+
+def run_command(command: str) -> None:
+    """Do as `headrace COMMAND` with this process's arguments: for `python -m flows.COMMAND`."""
+    sys.argv = ["headrace", command, *sys.argv[1:]]
+    main()

@@ -1,0 +1,60 @@
+"""`headrace products`: what the exchange lists."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Annotated
+from urllib.parse import urlsplit
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from headrace.exchange.client import ExchangeClient, ProductInfo
+from headrace.exchange.transport import Transport, checked_base_url
+from headrace.quota import QuotaConfig, open_gate, parse_rates
+from headrace.settings import load_settings
+
+
+def products(
+    match: Annotated[str, typer.Option(help="Only ids that contain this text.")] = "",
+    base_url: Annotated[
+        str, typer.Option(help="Address of the exchange. [HEADRACE_COINBASE_URL]")
+    ] = "",
+    rate: Annotated[list[str], typer.Option(help="What the exchange allows. [HEADRACE_RATE]")] = [],  # noqa: B006 - typer reads it, nobody changes it
+    as_json: Annotated[
+        bool, typer.Option("--json", help="One JSON array on stdout, nothing else.")
+    ] = False,
+) -> None:
+    """List the products that the exchange knows."""
+    settings = load_settings()
+    url = checked_base_url(base_url or settings.coinbase_url)
+    rates = parse_rates(",".join(rate) or settings.rate)
+    quota = QuotaConfig(name=urlsplit(url).netloc, rates=rates)
+    with Transport(url) as transport:
+        transport.check_reachable()
+        gate = open_gate(settings.quota_folder, quota, outage_limit_s=0.0)
+        try:
+            listed = ExchangeClient(transport, gate).products()
+        finally:
+            gate.close()
+    found = sorted(
+        (product for product in listed if match.upper() in product.id.upper()),
+        key=lambda product: product.id,
+    )
+    if as_json:
+        sys.stdout.write(json.dumps([msgspec.to_builtins(product) for product in found]) + "\n")
+    else:
+        Console().print(_table(found))
+
+
+def _table(found: list[ProductInfo]) -> Table:
+    table = Table("product", "base", "quote", "status", "trading")
+    for product in found:
+        trading = {None: "", True: "disabled", False: "enabled"}[product.trading_disabled]
+        table.add_row(
+            product.id, product.base_currency, product.quote_currency, product.status or "", trading
+        )
+    return table

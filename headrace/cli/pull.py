@@ -1,0 +1,143 @@
+"""`headrace backfill`: the flow, run here, with the options that its form has."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Annotated, Any
+
+import typer
+
+from headrace.cli.console import silence_prefect_console
+from headrace.cli.display import Display
+from headrace.cli.exits import exit_of_error, exit_of_summary
+from headrace.cli.server import api_for_run, bounded_exit
+from headrace.errors import HeadraceError
+from headrace.pull.receipts import Summary
+from headrace.settings import load_settings
+
+Products = Annotated[list[str], typer.Argument(help="Product ids, such as BTC-USD.")]
+FromId = Annotated[int, typer.Option(min=0, help="First trade id wanted; 0: from the beginning.")]
+ToId = Annotated[int, typer.Option(min=0, help="Last trade id wanted; 0: up to the newest.")]
+Since = Annotated[str, typer.Option(help="First time wanted (ISO 8601, UTC).")]
+Until = Annotated[str, typer.Option(help="Last time wanted.")]
+Last = Annotated[str, typer.Option(help="Only this length of time up to now: 15m, 1h, 7d.")]
+FullRefresh = Annotated[
+    bool, typer.Option("--full-refresh", help="Fetch again what is stored already.")
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Plan only: pages, requests, time, bytes.")]
+OnlyFailed = Annotated[
+    bool, typer.Option("--only-failed", help="Only what the last run tried and did not get.")
+]
+PagesPerChunk = Annotated[
+    int, typer.Option(min=0, max=1000, help="Pages one chunk task walks; 0 chooses.")
+]
+Workers = Annotated[int, typer.Option(min=1, max=50, help="Products at once.")]
+ChunkConcurrency = Annotated[
+    int,
+    typer.Option(min=0, max=50, help="Chunks at once per product; 0 chooses by the latency."),
+]
+LakeOption = Annotated[
+    str, typer.Option(help="A folder, s3://bucket/prefix or block:NAME. [HEADRACE_LAKE]")
+]
+BaseUrl = Annotated[
+    str, typer.Option(help="Address of the exchange or block:NAME. [HEADRACE_COINBASE_URL]")
+]
+RateOption = Annotated[
+    list[str],
+    typer.Option(
+        help="What the exchange allows: 10/s, or 10/s,100/m (repeatable), or block:NAME; "
+        "none lifts it, for simulators. [HEADRACE_RATE]"
+    ),
+]
+OutageLimit = Annotated[
+    float, typer.Option(min=0, help="Seconds to wait for an exchange that is down.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON summary on stdout, nothing else.")]
+
+
+def backfill(
+    products: Products,
+    from_id: FromId = 0,
+    to_id: ToId = 0,
+    since: Since = "",
+    until: Until = "",
+    last: Last = "",
+    full_refresh: FullRefresh = False,
+    dry_run: DryRun = False,
+    only_failed: OnlyFailed = False,
+    pages_per_chunk: PagesPerChunk = 0,
+    workers: Workers = 3,
+    chunk_concurrency: ChunkConcurrency = 5,
+    lake: LakeOption = "",
+    base_url: BaseUrl = "",
+    rate: RateOption = [],  # noqa: B006 - typer reads it, nobody changes it
+    outage_limit_s: OutageLimit = 1800.0,
+    as_json: AsJson = False,
+) -> None:
+    """Fetch every trade of some products that is not in the lake yet."""
+    parameters = {name: value for name, value in locals().items() if name != "as_json"}
+    parameters["rate"] = ",".join(rate)
+    run_flow("backfill", parameters, as_json=as_json)
+
+
+def run_flow(name: str, parameters: Mapping[str, Any], *, as_json: bool) -> None:
+    """Check the parameters, have an API, run the flow and end the process with its exit code.
+
+    Raises:
+        ConfigurationError: a parameter cannot be used; nothing was started.
+    """
+    from flows.requests import pull_request
+
+    pull_request(name, parameters)
+    display = Display(quiet=as_json)
+    code = 1
+    try:
+        summary = summary_of(name, parameters, display)
+    except HeadraceError as error:
+        typer.echo(f"headrace: {error}", err=True)
+        code = exit_of_error(error)
+    else:
+        if as_json:
+            sys.stdout.write(json.dumps(summary.as_json()) + "\n")
+        else:
+            display.show(summary)
+        code = exit_of_summary(summary)
+    bounded_exit(code)
+
+
+def summary_of(name: str, parameters: Mapping[str, Any], display: Display) -> Summary:
+    """Run the flow with its parameters; return what it did, whatever Prefect can record of it.
+
+    Raises:
+        HeadraceError: the run could not begin, or broke off.
+    """
+    silence_prefect_console()
+
+    def imported() -> None:
+        import_module(f"flows.{name}")
+
+    with api_for_run(load_settings().home, say=display.say, while_starting=imported):
+        flow: Callable[..., Any] = getattr(import_module(f"flows.{name}"), name)
+        observing = import_module("tasks.observers").observing
+        with observing(display):
+            problem = _run(flow, parameters)
+    if display.summary is not None:
+        return display.summary
+    if isinstance(problem, HeadraceError):
+        raise problem
+    raise HeadraceError(
+        f"the run broke off: {problem}", hint="headrace status tells whether the server runs"
+    ) from problem
+
+
+def _run(flow: Callable[..., Any], parameters: Mapping[str, Any]) -> BaseException | None:
+    """What broke the run, if anything did; a summary may have been told before that."""
+    try:
+        state = flow(**parameters, return_state=True)
+    except Exception as error:  # noqa: BLE001 - an API that died raises of its own kinds here
+        return error
+    outcome = state.result(raise_on_failure=False)
+    return outcome if isinstance(outcome, BaseException) else None

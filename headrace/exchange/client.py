@@ -1,0 +1,326 @@
+"""The exchange client: asks until it is answered or refused, each attempt with its own permit."""
+
+from __future__ import annotations
+
+import email.utils
+import time
+from collections import Counter
+from collections.abc import Callable
+from datetime import UTC, datetime
+from threading import Lock
+from typing import TypeVar
+from urllib.parse import quote
+
+import msgspec
+
+from headrace.exchange.exceptions import (
+    BadAnswer,
+    ConnectionFailed,
+    Contradiction,
+    ExchangeError,
+    RequestRefused,
+    RetriesExhausted,
+    ServerError,
+    Throttled,
+    TransientError,
+    UnknownProduct,
+)
+from headrace.exchange.pages import PAGE_LIMIT, Page, decode_page
+from headrace.exchange.retrying import RetryPolicy
+from headrace.exchange.signing import Credentials, sign
+from headrace.exchange.transport import Response, Transport
+from headrace.quota import Gate, Lane
+from headrace.stopping import StopEvent
+
+Answer = TypeVar("Answer")
+
+#: A `Retry-After` beyond this is not taken at its word; the breaker is there for long outages.
+LONGEST_RETRY_AFTER_S = 300.0
+
+
+class ProductInfo(msgspec.Struct, frozen=True):
+    """One product as the exchange lists it (the fields we use; unknown ones are ignored)."""
+
+    id: str
+    base_currency: str = ""
+    quote_currency: str = ""
+    status: str | None = None
+    trading_disabled: bool | None = None
+
+
+class _Message(msgspec.Struct):
+    message: str = ""
+
+
+_PRODUCTS = msgspec.json.Decoder(list[ProductInfo])
+_MESSAGE = msgspec.json.Decoder(_Message)
+
+
+class ExchangeClient:
+    """Typed answers of a Coinbase-Exchange API. Safe to use from many threads.
+
+    Args:
+        transport: sends one request.
+        gate: the quota and the breaker, asked before each attempt.
+        policy: attempts and pauses.
+        credentials: signs requests when given.
+        stop: looked at before each attempt and during each pause.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        gate: Gate,
+        *,
+        policy: RetryPolicy | None = None,
+        credentials: Credentials | None = None,
+        stop: StopEvent | None = None,
+    ) -> None:
+        self._transport = transport
+        self._gate = gate
+        self._policy = policy or RetryPolicy()
+        self._credentials = credentials
+        self._stop = stop or StopEvent()
+        self.stats = ClientStats()
+
+    @property
+    def source(self) -> str:
+        """The API's address, as recorded with what was fetched from it."""
+        return self._transport.base_url
+
+    def products(self, *, lane: Lane = Lane.BACKFILL) -> list[ProductInfo]:
+        """Every product that the exchange lists."""
+        return self._ask("/products", _read_products, lane=lane)
+
+    def page(
+        self,
+        product: str,
+        after: int | None,
+        *,
+        limit: int = PAGE_LIMIT,
+        lane: Lane = Lane.BACKFILL,
+        known: int | None = None,
+    ) -> Page:
+        """The newest `limit` trades with ids below `after` (None: the newest of all).
+
+        `known` is an id below `after` that is known to exist: an answer that does not reach up to
+        it is stale or wrong, and is asked for again (`Contradiction`).
+
+        Raises:
+            UnknownProduct: the exchange does not know the product.
+            RequestRefused: another 4xx.
+            RetriesExhausted: every attempt failed; its cause is the last failure.
+            OutageError: the breaker stayed open longer than the gate waits.
+            Stopped: the stop event was set.
+            ValueError: `after` is below 1, which the exchange refuses.
+        """
+        if after is not None and after < 1:
+            raise ValueError(f"a cursor below 1 is never asked for: {after}")
+        query = f"limit={limit}" + (f"&after={after}" if after is not None else "")
+
+        def read(body: bytes) -> Page:
+            page = decode_page(body, product=product, after=after)
+            _check_known(page, known)
+            return page
+
+        path = f"/products/{quote(product, safe='')}/trades?{query}"
+        return self._ask(path, read, product=product, cursor=after, lane=lane)
+
+    def close(self) -> None:
+        """Close the connections (the gate is its owner's to close)."""
+        self._transport.close()
+
+    def _ask(
+        self,
+        path: str,
+        read: Callable[[bytes], Answer],
+        *,
+        lane: Lane,
+        product: str = "",
+        cursor: int | None = None,
+    ) -> Answer:
+        failures: Counter[type[TransientError]] = Counter()
+        while True:
+            try:
+                return self._attempt(path, read, Lane.RETRY if failures else lane, product)
+            except ExchangeError as error:
+                error = _placed(error, product, cursor)
+                if not isinstance(error, TransientError):
+                    raise error from error.__cause__
+                failures[type(error)] += 1
+                seen = failures[type(error)]
+                if seen >= self._policy.allowed(error):
+                    raise RetriesExhausted(
+                        f"given up after {failures.total()} attempts: {error.problem}",
+                        product=product,
+                        cursor=cursor,
+                        status=error.status,
+                        hint=error.hint,
+                    ) from error
+                self.stats.retried()
+                self._stop.sleep(self._policy.pause_s(seen))
+
+    def _attempt(
+        self, path: str, read: Callable[[bytes], Answer], lane: Lane, product: str
+    ) -> Answer:
+        with self._gate.admit(lane=lane, stop=self._stop) as admission:
+            admission.sending()
+            # Signed per attempt: the signature covers the time.
+            headers = sign(self._credentials, "GET", path) if self._credentials else {}
+            self.stats.sent(product)
+            try:
+                response = self._transport.get(path, headers)
+            except ConnectionFailed:
+                self.stats.failed()
+                raise
+            self.stats.answered(response.status, response.elapsed_s)
+            retry_after_s = parse_retry_after(response.headers.get("Retry-After"))
+            refused = _refusal(response, retry_after_s)
+            if refused is None:
+                try:
+                    answer = read(response.body)
+                except BadAnswer as error:
+                    if type(error) is BadAnswer:
+                        # Not the exchange speaking, but something in front of it, or half of it.
+                        admission.bad_answer()
+                    else:
+                        admission.answered(status=response.status)
+                    raise
+                admission.answered(status=response.status, headers=response.headers)
+                return answer
+            admission.answered(
+                status=response.status, retry_after_s=retry_after_s, headers=response.headers
+            )
+            raise refused
+
+
+class ClientStats:
+    """What this client did so far: totals since it was made."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self.requests = 0
+        self.throttled = 0
+        self.retries = 0
+        self.failures = 0
+        self.latency_sum_s = 0.0
+        self.answers = 0
+        self._by_product: Counter[str] = Counter()
+
+    def sent(self, product: str) -> None:
+        """One more request left, about a product or "" for none."""
+        with self._lock:
+            self.requests += 1
+            self._by_product[product] += 1
+
+    def requests_for(self, product: str) -> int:
+        """Requests sent about one product."""
+        with self._lock:
+            return self._by_product[product]
+
+    def answered(self, status: int, elapsed_s: float) -> None:
+        """A status line arrived."""
+        with self._lock:
+            self.answers += 1
+            self.latency_sum_s += elapsed_s
+            self.throttled += status == 429
+            self.failures += status >= 500
+
+    def failed(self) -> None:
+        """A request ended without an answer."""
+        with self._lock:
+            self.failures += 1
+
+    def retried(self) -> None:
+        """A request will be sent once more."""
+        with self._lock:
+            self.retries += 1
+
+    @property
+    def mean_latency_s(self) -> float | None:
+        """Mean seconds from sending to the last byte, or None before the first answer."""
+        with self._lock:
+            return self.latency_sum_s / self.answers if self.answers else None
+
+
+def _refusal(response: Response, retry_after_s: float | None) -> ExchangeError | None:
+    """The error that a status means, or None if the body is worth reading."""
+    status = response.status
+    if status == 200:
+        return None
+    said = _said(response)
+    if status == 429:
+        error = Throttled(f"throttled (429{said})", status=status)
+        error.retry_after_s = retry_after_s
+        return error
+    if status >= 500:
+        return ServerError(f"the server failed ({status}{said})", status=status)
+    if status == 404:
+        return UnknownProduct(
+            f"the exchange does not know it ({status}{said})",
+            status=status,
+            hint="`headrace products` lists what it knows",
+        )
+    return RequestRefused(f"the exchange refused the request ({status}{said})", status=status)
+
+
+def _said(response: Response) -> str:
+    """The server's own short words, never a page of markup."""
+    try:
+        message = _MESSAGE.decode(response.body).message
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return ""
+    return f": {message[:120]}" if message else ""
+
+
+def _placed(error: ExchangeError, product: str, cursor: int | None) -> ExchangeError:
+    """The same error, naming the product and the cursor it was about."""
+    if error.product or not product:
+        return error
+    placed = type(error)(
+        error.problem, product=product, cursor=cursor, status=error.status, hint=error.hint
+    )
+    placed.__cause__ = error.__cause__
+    return placed
+
+
+def _check_known(page: Page, known: int | None) -> None:
+    if known is None or (len(page) and page.last_id >= known):
+        return
+    reaches = f"goes up to id {page.last_id} only" if len(page) else "is empty"
+    raise Contradiction(
+        f"the page {reaches}, although trade {known} exists",
+        product=page.product,
+        cursor=page.after,
+        status=200,
+        hint="The exchange or a cache before it answers with an old state; nothing was stored",
+    )
+
+
+def _read_products(body: bytes) -> list[ProductInfo]:
+    try:
+        return _PRODUCTS.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise BadAnswer(f"the body is no list of products ({error})", status=200) from error
+
+
+def parse_retry_after(text: str | None, *, clock: Callable[[], float] = time.time) -> float | None:
+    """Seconds from a `Retry-After` header: a number, or an HTTP date (RFC 9110, 10.2.3).
+
+    None if it is absent, unreadable, or not in the future; capped at LONGEST_RETRY_AFTER_S.
+    """
+    if text is None:
+        return None
+    try:
+        seconds = float(text)
+    except ValueError:
+        try:
+            moment = email.utils.parsedate_to_datetime(text)
+        except ValueError:
+            return None
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
+        seconds = (moment - datetime.fromtimestamp(clock(), UTC)).total_seconds()
+    if not 0 < seconds < float("inf"):
+        return None
+    return min(seconds, LONGEST_RETRY_AFTER_S)

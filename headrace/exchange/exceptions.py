@@ -1,0 +1,91 @@
+"""What can go wrong between us and an exchange, told apart by what should be done about it.
+
+The kind of an error comes from the status code and the shape of the answer, never from words in a
+message: a 500 for `after=4290017` is a 500.
+"""
+
+from __future__ import annotations
+
+from headrace.errors import HeadraceError
+
+
+class ExchangeError(HeadraceError):
+    """Something about one request failed.
+
+    Args:
+        problem: what happened, without the place.
+        product: the product asked for, or "" for requests about no product.
+        cursor: the `after` cursor of the request, if it had one.
+        status: the HTTP status, or None if no status line arrived.
+        hint: the next step.
+    """
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        product: str = "",
+        cursor: int | None = None,
+        status: int | None = None,
+        hint: str = "",
+    ) -> None:
+        where = product + (f" after={cursor}" if cursor is not None else "")
+        super().__init__(f"{where}: {problem}" if where else problem, hint=hint)
+        self.problem = problem
+        self.product = product
+        self.cursor = cursor
+        self.status = status
+
+
+class TransientError(ExchangeError):
+    """Worth another attempt after a pause."""
+
+
+class ServerError(TransientError):
+    """The server answered 5xx."""
+
+
+class ConnectionFailed(TransientError):
+    """No connection, a reset, or an answer that broke off."""
+
+
+class RequestTimeout(ConnectionFailed):
+    """The request did not end within one of its time limits."""
+
+
+class Throttled(TransientError):
+    """The server answered 429. `retry_after_s` is what it asked for, if it did."""
+
+    retry_after_s: float | None = None
+
+
+class BadAnswer(TransientError):
+    """The status was 200, but the body is not a page of trades: HTML, cut off, or another shape."""
+
+
+class StuckPage(BadAnswer):
+    """The answer does not move: it holds ids at or above the cursor it was asked to go below."""
+
+
+class Contradiction(BadAnswer):
+    """The answer denies trades that are known to exist."""
+
+
+class ValueRefused(BadAnswer):
+    """A value in a row cannot be held exactly; the message names the trade and the text."""
+
+
+class PermanentError(ExchangeError):
+    """Another attempt would be answered the same."""
+
+
+class RequestRefused(PermanentError):
+    """The server answered 400, 401, 403 or another 4xx that repeating does not mend."""
+
+
+class UnknownProduct(PermanentError):
+    """The exchange does not know the product (404, or a 400 that says so)."""
+
+
+class RetriesExhausted(ExchangeError):
+    """Every allowed attempt failed; `__cause__` is the last failure."""

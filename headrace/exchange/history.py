@@ -1,0 +1,101 @@
+"""Where a product's history begins and ends, and which id a time means: proven by asking."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from headrace.exchange.client import ExchangeClient
+from headrace.exchange.pages import PAGE_LIMIT, Page
+from headrace.quota import Lane
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The span of a product's trades as far as it was asked for; ids, both existing."""
+
+    first: int
+    newest: int
+
+
+def newest_id(client: ExchangeClient, product: str, *, lane: Lane = Lane.BACKFILL) -> int | None:
+    """The newest trade's id as the exchange shows it now, or None if it shows no trade at all.
+
+    The answer may be some seconds old (it comes from a cache): it is a lower bound.
+    """
+    page = client.page(product, None, limit=1, lane=lane)
+    return page.last_id if len(page) else None
+
+
+def first_id(
+    client: ExchangeClient, product: str, newest: int, *, lane: Lane = Lane.BACKFILL
+) -> int:
+    """The lowest id that exists, given one that does.
+
+    One request where history begins within the first page; otherwise a bisection between ids below
+    which nothing is and ids below which something is, ended by asking below the id found, which
+    must be answered with nothing. No cursor below 1 is sent.
+    """
+    nothing_below, exists = 1, newest
+    probe = min(PAGE_LIMIT, newest) + 1
+    while nothing_below < exists:
+        page = client.page(product, probe, lane=lane)
+        if len(page) == 0:
+            nothing_below = probe
+        else:
+            exists = page.first_id
+            if len(page) < PAGE_LIMIT:
+                break
+        near = exists - nothing_below <= PAGE_LIMIT
+        probe = exists if near else (nothing_below + exists) // 2
+    return exists if nothing_below == exists else _proven_first(client, product, exists, lane)
+
+
+def _proven_first(client: ExchangeClient, product: str, candidate: int, lane: Lane) -> int:
+    """Walk below the candidate until the exchange says that nothing is there."""
+    while candidate > 1:
+        page = client.page(product, candidate, lane=lane)
+        if len(page) == 0:
+            break
+        candidate = page.first_id
+    return candidate
+
+
+def first_id_since(
+    client: ExchangeClient,
+    product: str,
+    moment: datetime,
+    history: History,
+    *,
+    lane: Lane = Lane.BACKFILL,
+) -> int:
+    """The id from which on trades are at or after `moment`; `newest + 1` if none is.
+
+    Times may run back by some milliseconds within a page, never by pages, so the search bisects
+    on single trades down to a page and takes the lowest id of it that is late enough.
+    """
+
+    def time_below(cursor: int) -> tuple[int, datetime] | None:
+        page = client.page(product, cursor, limit=1, lane=lane)
+        return (page.last_id, _times(page)[0]) if len(page) else None
+
+    early, late = history.first - 1, history.newest + 1
+    while late - early > PAGE_LIMIT:
+        middle = (early + late) // 2
+        found = time_below(middle + 1)
+        if found is None or found[0] <= early or found[1] < moment:
+            early = middle
+        else:
+            late = found[0]
+    page = client.page(product, late + 1, lane=lane)
+    late_enough = [
+        trade_id
+        for trade_id, time in zip(page.trades.column(0).to_pylist(), _times(page), strict=True)
+        if time >= moment
+    ]
+    return min(late_enough) if late_enough else late
+
+
+def _times(page: Page) -> list[datetime]:
+    times: list[datetime] = page.trades.column(1).to_pylist()
+    return times

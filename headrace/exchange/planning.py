@@ -1,0 +1,119 @@
+"""Cut what is missing into chunks: pure arithmetic on the id grid.
+
+A chunk is a page-aligned piece of one cell, walked by one task. Its size answers four wishes, in
+this order of weight: bounded memory (few pages in flight), bounded task runs (Prefect records some
+tens a second at best), whole cells where that is no burden (no merging later), and no idle pool at
+the end (pieces shrink as the work runs out, as in guided self-scheduling).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from headrace.coverage import IntervalSet, Range
+from headrace.exchange.pages import PAGE_LIMIT
+
+#: Pages that all chunks in flight may hold together: about 60 KB each in memory.
+PAGES_IN_MEMORY = 1500
+
+#: Task runs a second that a run may cause in steady state; Prefect on SQLite records 28 to 60.
+TASK_RUNS_PER_S = 5.0
+
+#: In the last stretch a piece may be this much smaller than in steady state.
+TAIL_DIVISOR = 8
+
+#: Pages a second assumed where no quota limits them.
+UNLIMITED_PAGES_PER_S = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """An inclusive range of ids within one cell, and the number of grid pages it touches."""
+
+    lo: int
+    hi: int
+    pages: int
+
+    @property
+    def span(self) -> Range:
+        """(lo, hi), both inclusive."""
+        return self.lo, self.hi
+
+
+@dataclass(frozen=True, slots=True)
+class Sizing:
+    """What the size of chunks depends on.
+
+    Args:
+        cell_pages: pages of a cell; no chunk crosses a cell's border.
+        in_flight: chunks walked at once by the whole run.
+        pool: chunks walked at once for this product.
+        pages_per_s: what the quota allows, None if nothing limits it.
+        pages_per_chunk: fixed by the user; 0 lets the plan decide.
+    """
+
+    cell_pages: int
+    in_flight: int = 15
+    pool: int = 5
+    pages_per_s: float | None = None
+    pages_per_chunk: int = 0
+
+    @property
+    def largest(self) -> int:
+        """The most pages that a chunk may have."""
+        if self.pages_per_chunk:
+            return min(self.pages_per_chunk, self.cell_pages)
+        return max(1, min(self.cell_pages, PAGES_IN_MEMORY // self.in_flight))
+
+    @property
+    def smallest(self) -> int:
+        """The fewest pages worth a task run of its own, in steady state."""
+        if self.pages_per_chunk:
+            return self.largest
+        pages_per_s = self.pages_per_s or UNLIMITED_PAGES_PER_S
+        return max(1, min(self.largest, math.ceil(pages_per_s / TASK_RUNS_PER_S)))
+
+
+def page_count(lo: int, hi: int) -> int:
+    """How many pages of the grid the inclusive range touches; what walking it costs if dense."""
+    return (hi - 1) // PAGE_LIMIT - (lo - 1) // PAGE_LIMIT + 1
+
+
+def plan_pages(missing: IntervalSet) -> int:
+    """Pages of all ranges together."""
+    return sum(page_count(lo, hi) for lo, hi in missing)
+
+
+def plan_chunks(missing: IntervalSet, sizing: Sizing) -> Iterator[Chunk]:
+    """The missing ids as chunks, oldest first, each within one cell, smaller ones last.
+
+    Made one at a time, so that a history of any length costs no memory. The chunks cover `missing`
+    exactly, and every border between two of them lies on the page grid, where it costs no request.
+    """
+    remaining = plan_pages(missing)
+    cell_ids = sizing.cell_pages * PAGE_LIMIT
+    for lo, hi in missing:
+        start = lo
+        while start <= hi:
+            cell_end = ((start - 1) // cell_ids + 1) * cell_ids
+            pages = _pages_now(remaining, sizing)
+            end = min(hi, cell_end, _page_end(start, pages))
+            chunk = Chunk(start, end, page_count(start, end))
+            yield chunk
+            remaining -= chunk.pages
+            start = end + 1
+
+
+def _pages_now(remaining: int, sizing: Sizing) -> int:
+    """Guided self-scheduling: a fair share of half of what remains, within the bounds."""
+    fair = math.ceil(remaining / (2 * sizing.pool))
+    ending = remaining <= 2 * sizing.pool * sizing.smallest
+    floor = sizing.smallest // TAIL_DIVISOR if ending else sizing.smallest
+    return max(1, floor, min(fair, sizing.largest))
+
+
+def _page_end(start: int, pages: int) -> int:
+    """The last id of the `pages`-th page of the grid, counted from the one `start` lies in."""
+    return ((start - 1) // PAGE_LIMIT + pages) * PAGE_LIMIT

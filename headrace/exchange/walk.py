@@ -1,0 +1,99 @@
+"""Walk one chunk: page by page from its upper end down, until every id of it is answered for.
+
+What an answer proves: a page asked with `after=X` holds the newest trades below X, so ids between
+its trades, and between its newest trade and X, do not exist. Such ids are the exchange's holes. An
+empty page proves that nothing lies below X, which is believed only where no trade is known there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from headrace.coverage import Range
+from headrace.exchange.client import ExchangeClient
+from headrace.exchange.pages import PAGE_LIMIT, Page
+from headrace.quota import Lane
+from headrace.stopping import StopEvent
+from headrace.trades import RAW_SCHEMA
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of a product before a chunk is walked: its lowest and its newest trade."""
+
+    first: int
+    newest: int
+
+    def below(self, cursor: int) -> int | None:
+        """The highest id known to exist below `cursor`, if any."""
+        if self.newest < cursor:
+            return self.newest
+        return self.first if self.first < cursor else None
+
+
+@dataclass(frozen=True, slots=True)
+class Walked:
+    """An answered range and its trades (RAW_SCHEMA, ascending, all within the range).
+
+    `lo` is above the lower end that was asked for if the walk was stopped on its way.
+    """
+
+    lo: int
+    hi: int
+    trades: pa.Table
+    pages: int
+
+
+def walk(
+    client: ExchangeClient,
+    product: str,
+    span: Range,
+    known: Known,
+    *,
+    lane: Lane = Lane.BACKFILL,
+    stop: StopEvent | None = None,
+    on_page: Callable[[Page], None] | None = None,
+) -> Walked | None:
+    """Fetch every trade with an id in `span`, both ends included.
+
+    When `stop` is set, what was answered so far is returned: a shorter range, or None if nothing
+    was. Rows below the span that come with the last page are dropped.
+
+    Raises:
+        ExchangeError: as `ExchangeClient.page`; nothing of the chunk is returned then.
+    """
+    lo, hi = span
+    cursor = hi + 1
+    batches: list[pa.RecordBatch] = []
+    pages = 0
+    while cursor > lo and not (stop is not None and stop.is_set()):
+        page = client.page(product, cursor, lane=lane, known=known.below(cursor))
+        pages += 1
+        if len(page) == 0:
+            cursor = lo
+            break
+        if page.first_id <= lo and cursor - page.last_id > PAGE_LIMIT:
+            # A hole of a page or more, and no next page that would prove that the server moves.
+            client.page(product, page.last_id, limit=1, lane=lane)
+            pages += 1
+        batches.append(page.trades)
+        cursor = page.first_id
+        if on_page is not None:
+            on_page(page)
+    answered_lo = max(lo, cursor)
+    if answered_lo > hi:
+        return None
+    trades = pa.Table.from_batches(list(reversed(batches)), schema=RAW_SCHEMA)
+    return Walked(answered_lo, hi, _from(trades, lo), pages)
+
+
+def _from(trades: pa.Table, lo: int) -> pa.Table:
+    """The rows with ids of at least `lo`; the rows are sorted, so they are a tail."""
+    ids = trades.column("trade_id")
+    below = 0
+    while below < len(ids) and ids[below].as_py() < lo:
+        below += 1
+    return trades.slice(below) if below else trades

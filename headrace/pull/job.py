@@ -1,0 +1,345 @@
+"""One product of one run: plan it, walk its chunks, keep what they bring, commit.
+
+The order of a commit is fixed: the chunk's part is durable in the lake, then the lease is asked
+whether it is still ours, then the checkpoint is saved. Killed anywhere in between, the next run
+finds the part by its name and goes on from there.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Protocol
+
+from headrace.coverage import EMPTY, IntervalSet
+from headrace.errors import HeadraceError
+from headrace.exchange.client import ExchangeClient
+from headrace.exchange.history import History
+from headrace.exchange.pages import Page
+from headrace.exchange.planning import Chunk, Sizing, plan_chunks, plan_pages
+from headrace.exchange.walk import Known, Walked, walk
+from headrace.faults import kill_point
+from headrace.lake import RawLake
+from headrace.pull.checkpoints import Checkpoint, CheckpointStore
+from headrace.pull.exceptions import CheckpointNotSaved
+from headrace.pull.ledger import Ledger
+from headrace.pull.planner import Survey, survey
+from headrace.pull.progress import RunProgress
+from headrace.pull.receipts import ChunkReceipt, PlanReceipt, ProductReceipt, Status
+from headrace.pull.request import PullRequest
+from headrace.pull.sources import check_source, source_host
+from headrace.quota import Lane
+from headrace.stopping import StopEvent, Stopped
+
+log = logging.getLogger(__name__)
+
+COMMIT_INTERVAL_S = 10.0
+
+#: Takes what operators may want to hear of: a name and its facts.
+Listener = Callable[[str, Mapping[str, object]], None]
+
+
+class HeldLease(Protocol):
+    """What the job needs of its lease."""
+
+    @property
+    def token(self) -> int:
+        """The fencing token."""
+
+    def check(self) -> None:
+        """Raise `LeaseLost` unless the lease is still held."""
+
+
+class ProductJob:
+    """The pull of one product. `fetch` may be called from many threads, the rest from one.
+
+    Args:
+        product: canonical product id.
+        request: what the run was asked to do.
+        run_id: recorded in the checkpoint.
+        client, lake, checkpoints: where from, where to, where it is noted.
+        progress: raised as pages arrive.
+        stop: the run's stop event; the job has a child of it, so that it can stop alone.
+        listener: told of commits, gaps and disagreements.
+        clock: seconds that only rise.
+    """
+
+    def __init__(
+        self,
+        product: str,
+        request: PullRequest,
+        *,
+        run_id: str,
+        client: ExchangeClient,
+        lake: RawLake,
+        checkpoints: CheckpointStore,
+        progress: RunProgress,
+        stop: StopEvent,
+        listener: Listener = lambda _name, _facts: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.product = product
+        self.stop = stop.child()
+        self._request = request
+        self._run_id = run_id
+        self._client = client
+        self._lake = lake
+        self._checkpoints = checkpoints
+        self._progress = progress
+        self._tell = listener
+        self._clock = clock
+        self._lane = Lane.INGEST if request.planner == "ingest" else Lane.BACKFILL
+        self._host = source_host(client.source)
+        self._lease: HeldLease | None = None
+        self._before: Checkpoint | None = None
+        self._survey = Survey()
+        self._ledger = Ledger()
+        self._committed_at = self._clock()
+        self._stale = ""
+
+    def prepare(self, lease: HeldLease | None) -> None:
+        """Find out what is there and what is missing. Without a lease nothing is written.
+
+        Raises:
+            CheckpointUnreadable: there is a checkpoint that cannot be used.
+            ForeignSource: the lake holds trades of the product from another host.
+            ExchangeError, StoreError: as the client and the lake.
+        """
+        self._lease = lease
+        self._progress.product(self.product).state = "planning"
+        if lease is not None:
+            self._lake.sweep(self.product)
+        check_source(self._lake, self.product, self._host)
+        self._before = self._checkpoints.load(self._lake.exchange, self.product)
+        self._ledger = self._opened_ledger()
+        self._survey = survey(
+            self._client,
+            self._request,
+            self.product,
+            covered=self._ledger.covered,
+            first_stored=self._first_stored(),
+            newest_seen=self._newest_seen(),
+            failed_before=IntervalSet(self._before.failed) if self._before else EMPTY,
+            lane=self._lane,
+        )
+        if lease is not None:
+            self._keep_proven_empty()
+        self._progress.planned(self.product, plan_pages(self._survey.missing))
+
+    def chunks(self, sizing: Sizing) -> Iterator[Chunk]:
+        """What to walk, oldest first. A full refresh takes stored parts by their own borders."""
+        if not self._request.full_refresh or self._survey.asked is None:
+            yield from plan_chunks(self._survey.missing, sizing)
+            return
+        stored = [
+            (part.lo, part.hi)
+            for part in self._lake.parts(self.product).between(*self._survey.asked)
+            if self._survey.history and part.hi >= self._survey.history.first
+        ]
+        for lo, hi in stored:
+            yield Chunk(lo, hi, plan_pages(IntervalSet.of((lo, hi))))
+        yield from plan_chunks(self._survey.missing - IntervalSet.from_ranges(stored), sizing)
+
+    def fetch(self, chunk: Chunk) -> ChunkReceipt:
+        """Walk one chunk and store its part. Failures are told in the receipt, not raised."""
+        started = self._clock()
+        try:
+            return self._fetched(chunk, self._known_history())
+        except Stopped as stopped:
+            return ChunkReceipt(chunk.span, None, error=stopped.message)
+        except HeadraceError as error:
+            log.warning("%s chunk %s-%s failed: %s", self.product, chunk.lo, chunk.hi, error)
+            return ChunkReceipt(chunk.span, None, error=str(error))
+        finally:
+            self._progress.busy(self._clock() - started)
+
+    def keep(self, receipt: ChunkReceipt) -> None:
+        """Take note of a chunk that ended."""
+        self._ledger.enter(receipt)
+        for lo, hi in receipt.holes:
+            self._tell("gap", {"product": self.product, "from_id": lo, "to_id": hi})
+
+    def lease_lost(self, loss: HeadraceError) -> None:
+        """Stop this product: somebody else has taken over, and what is durable is found by them."""
+        self._tell("lease-lost", {"product": self.product, "reason": loss.message})
+        self.stop.set()
+
+    def commit_due(self) -> bool:
+        """Whether it is time for the next commit."""
+        return self._ledger.changed and self._clock() - self._committed_at >= COMMIT_INTERVAL_S
+
+    def commit(self) -> None:
+        """Merge what is due, then advance the checkpoint over all that is durable.
+
+        Raises:
+            LeaseLost: somebody else has taken over; nothing was committed.
+            StoreError: the lake failed; nothing was committed.
+        """
+        if self._lease is None:
+            raise RuntimeError("a dry run has nothing to commit")
+        self._lake.merge_due(self.product)
+        if self._request.full_refresh:
+            self._ledger.rows, self._ledger.holes = self._lake.totals(self.product)
+        kill_point("before-checkpoint")
+        self._lease.check()
+        checkpoint = self._checkpoint(self._lease.token)
+        try:
+            self._checkpoints.save(checkpoint)
+        except CheckpointNotSaved as error:
+            # The data is safe and the next run finds it; this one must say that it is not noted.
+            self._stale = f"checkpoint stale: {error}"
+            log.warning("%s: %s", self.product, self._stale)
+        else:
+            self._stale = ""
+            self._ledger.changed = False
+            self._tell("committed", {"product": self.product, "watermark": checkpoint.watermark})
+        kill_point("after-checkpoint")
+        self._committed_at = self._clock()
+
+    def plan_receipt(self, sizing: Sizing) -> PlanReceipt:
+        """What the product would cost, after `prepare`."""
+        chunks = list(self.chunks(sizing))
+        return PlanReceipt(
+            product=self.product,
+            range=self._survey.asked,
+            missing=self._survey.missing,
+            chunks=len(chunks),
+            pages=sum(chunk.pages for chunk in chunks),
+        )
+
+    def receipt(self, error: str = "") -> ProductReceipt:
+        """What became of the product, after the last commit; `error` is what ended it early."""
+        ledger, asked = self._ledger, self._survey.asked
+        missing = ledger.covered.gaps(*asked) if asked else EMPTY
+        error = error or ledger.first_error or self._stale
+        if not error and missing and not self._request.only_failed:
+            error = "stopped"
+        status = Status.DONE
+        if error:
+            status = Status.PARTIAL if ledger.brought or self._stale else Status.FAILED
+        return ProductReceipt(
+            product=self.product,
+            status=status,
+            range=asked,
+            new_rows=ledger.new_rows,
+            rows=ledger.rows,
+            pages=ledger.pages,
+            requests=self._client.stats.requests_for(self.product),
+            watermark=self._watermark(),
+            newest=self._newest(),
+            missing=missing,
+            holes=ledger.holes,
+            failed_chunks=ledger.failed.ranges,
+            error=error,
+        )
+
+    def _fetched(self, chunk: Chunk, history: History) -> ChunkReceipt:
+        self.stop.check()
+
+        def on_page(page: Page) -> None:
+            self._progress.page(self.product, len(page))
+
+        walked = walk(
+            self._client,
+            self.product,
+            chunk.span,
+            Known(history.first, history.newest),
+            lane=self._lane,
+            stop=self.stop,
+            on_page=on_page,
+        )
+        kill_point("after-fetch")
+        if walked is None:
+            raise Stopped
+        return self._stored(chunk, walked)
+
+    def _stored(self, chunk: Chunk, walked: Walked) -> ChunkReceipt:
+        stored = self._lake.write(
+            self.product,
+            walked.lo,
+            walked.hi,
+            walked.trades,
+            source=self._host,
+            fetched_at=datetime.now(UTC),
+            replace=self._request.full_refresh,
+        )
+        return ChunkReceipt(
+            span=chunk.span,
+            answered=(walked.lo, walked.hi),
+            rows=stored.footer.rows,
+            written=stored.written,
+            holes=stored.footer.long_holes,
+            pages=walked.pages,
+            error="" if walked.lo == chunk.lo else "stopped on request",
+        )
+
+    def _opened_ledger(self) -> Ledger:
+        """The books as the lake has them; the checkpoint spares a count where it agrees with it."""
+        covered = self._lake.coverage(self.product)
+        before = self._before
+        if before is not None and before.coverage == covered and before.rows:
+            return Ledger(covered, before.rows, IntervalSet(before.holes))
+        if before is not None and (lost := before.coverage - covered):
+            log.warning(
+                "%s: the checkpoint claims ids that the lake does not hold; the lake wins: %s",
+                self.product,
+                lost.as_lists(),
+            )
+            self._tell("checkpoint-ahead", {"product": self.product, "missing": lost.as_lists()})
+        return Ledger(covered, *self._lake.totals(self.product))
+
+    def _keep_proven_empty(self) -> None:
+        """Note that nothing lies below the first trade, split where its cell begins."""
+        for lo, hi in self._survey.proven_empty:
+            border = self._lake.grid.cell_of(hi).lo
+            for begin, end in ((lo, border - 1), (max(lo, border), hi)):
+                if begin <= end:
+                    self._lake.write_empty(
+                        self.product,
+                        begin,
+                        end,
+                        source=self._host,
+                        fetched_at=datetime.now(UTC),
+                    )
+                    self._ledger.cover((begin, end))
+
+    def _known_history(self) -> History:
+        if self._survey.history is None:
+            raise RuntimeError("a chunk needs a survey that found trades")
+        return self._survey.history
+
+    def _first_stored(self) -> int | None:
+        if not self._ledger.covered.contains(1):
+            return None
+        return (self._before.first if self._before else 0) or self._lake.first_id(self.product)
+
+    def _newest_seen(self) -> int:
+        stored = self._lake.newest(self.product)
+        return max(self._before.newest if self._before else 0, stored.trade_id if stored else 0)
+
+    def _watermark(self) -> int:
+        return min(self._ledger.covered.watermark(), self._newest())
+
+    def _newest(self) -> int:
+        shown = self._survey.history.newest if self._survey.history else 0
+        return max(shown, self._before.newest if self._before else 0)
+
+    def _checkpoint(self, token: int) -> Checkpoint:
+        ledger, history = self._ledger, self._survey.history
+        return Checkpoint(
+            lake=self._checkpoints.lake,
+            source=self._lake.exchange,
+            product=self.product,
+            covered=ledger.covered.ranges,
+            holes=ledger.holes.ranges,
+            failed=ledger.failed.ranges,
+            rows=ledger.rows,
+            first=history.first if history else 0,
+            watermark=self._watermark(),
+            newest=self._newest(),
+            fencing_token=token,
+            run_id=self._run_id,
+            updated_at=datetime.now(UTC),
+        )

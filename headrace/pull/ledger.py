@@ -1,0 +1,54 @@
+"""The books of one product's run: what is covered, what it holds, what failed."""
+
+from __future__ import annotations
+
+from headrace.coverage import EMPTY, IntervalSet, Range
+from headrace.pull.receipts import ChunkReceipt
+
+
+class Ledger:
+    """Opened with what the lake holds, kept up with the receipts of chunks.
+
+    Args:
+        covered: ids answered for and durable in the lake.
+        rows: trades stored within them.
+        holes: ids proven absent, a page or more at once.
+    """
+
+    def __init__(
+        self, covered: IntervalSet = EMPTY, rows: int = 0, holes: IntervalSet = EMPTY
+    ) -> None:
+        self.covered = covered
+        self.rows = rows
+        self.holes = holes
+        self.new_rows = 0
+        self.pages = 0
+        self.brought = False
+        self.changed = False
+        self.first_error = ""
+        self._tried_in_vain = EMPTY
+
+    @property
+    def failed(self) -> IntervalSet:
+        """What was tried and is not covered."""
+        return self._tried_in_vain - self.covered
+
+    def cover(self, answered: Range) -> None:
+        """Note a range as answered for."""
+        self.covered = self.covered | IntervalSet.of(answered)
+        self.changed = True
+
+    def enter(self, receipt: ChunkReceipt) -> None:
+        """Note what became of a chunk."""
+        self.pages += receipt.pages
+        if receipt.error:
+            self.first_error = self.first_error or receipt.error
+            self._tried_in_vain = self._tried_in_vain | IntervalSet.of(receipt.span)
+        if receipt.answered is None:
+            return
+        self.brought = True
+        if not self.covered.contains(*receipt.answered):
+            self.rows += receipt.rows
+            self.new_rows += receipt.rows if receipt.written else 0
+        self.holes = self.holes | IntervalSet.from_ranges(receipt.holes)
+        self.cover(receipt.answered)

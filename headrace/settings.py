@@ -1,0 +1,76 @@
+"""Settings of the machine and the user, from the environment: one typed model.
+
+What one run is asked to do is not here but in the request of that run; a request leaves out what
+should come from here.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import platformdirs
+from pydantic import Field, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from headrace.errors import ConfigurationError
+
+
+def _default_home() -> Path:
+    return Path(platformdirs.user_state_dir("headrace", appauthor=False))
+
+
+class Settings(BaseSettings):
+    """Everything that is read from `HEADRACE_*` variables."""
+
+    model_config = SettingsConfigDict(env_prefix="HEADRACE_", frozen=True, extra="ignore")
+
+    home: Path = Field(
+        default_factory=_default_home,
+        description="State: the managed Prefect server, quotas, leases. One per user, so that two "
+        "project folders share one quota.",
+    )
+    lake: str = Field(default="data/lake", description="The lake: a folder, or s3://bucket/prefix.")
+    coinbase_url: str = Field(
+        default="https://api.exchange.coinbase.com", description="Base URL of the exchange."
+    )
+    rate: str = Field(
+        default="10/s", description="What the exchange allows: 15/s, or 10/s,100/m; none lifts it."
+    )
+    leases: str = Field(
+        default="",
+        description="Where leases live: empty for a file in the state folder, or "
+        "dynamodb://TABLE?region=REGION to share them between machines.",
+    )
+    lease_ttl_s: Annotated[float, Field(gt=0)] = Field(
+        default=60.0, description="Seconds after which a silent holder of a lease is gone."
+    )
+    breaker_cooldown_s: Annotated[float, Field(gt=0)] = Field(
+        default=300.0, description="First pause of the circuit breaker, in seconds."
+    )
+
+    @property
+    def quota_folder(self) -> Path:
+        """State of quotas and breakers."""
+        return self.home / "quota"
+
+    @property
+    def lease_location(self) -> str:
+        """Where leases live."""
+        return self.leases or str(self.home / "leases")
+
+
+def load_settings() -> Settings:
+    """The settings of this process's environment.
+
+    Raises:
+        ConfigurationError: naming the variable that cannot be used.
+    """
+    try:
+        return Settings()
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = "HEADRACE_" + "_".join(str(part) for part in first["loc"]).upper()
+        raise ConfigurationError(
+            f"{name}={first.get('input')!r} cannot be used: {first['msg']}"
+        ) from error

@@ -1,0 +1,26 @@
+"""The inner level: one task run per chunk."""
+
+from __future__ import annotations
+
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+from prefect.states import Failed, State
+
+from headrace.exchange.planning import Chunk, page_count
+from headrace.pull.receipts import ChunkReceipt
+from tasks.runs import run_of
+
+
+@task(
+    name="chunk",
+    task_run_name="{product} {lo}-{hi}",
+    description="Walk one chunk of the id grid and store it as a part of the lake.",
+    cache_policy=NO_CACHE,
+    persist_result=False,
+)
+def fetch_chunk(run: str, product: str, lo: int, hi: int) -> ChunkReceipt | State[ChunkReceipt]:
+    """Fetch every trade of [lo, hi]; a failure costs this chunk alone and is told, not raised."""
+    receipt = run_of(run).jobs[product].fetch(Chunk(lo, hi, page_count(lo, hi)))
+    if receipt.error:
+        return Failed(message=receipt.error, data=receipt)
+    return receipt

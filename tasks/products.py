@@ -1,0 +1,100 @@
+"""The outer level: one task run per product, which maps its chunks onto a pool of its own."""
+
+from __future__ import annotations
+
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+from prefect.states import Completed, Failed, State
+from prefect.task_runners import ThreadPoolTaskRunner
+
+from headrace.errors import HeadraceError
+from headrace.exchange.planning import Chunk
+from headrace.leases import LeaseHeld, hold
+from headrace.pull.job import ProductJob
+from headrace.pull.receipts import ChunkReceipt, PlanReceipt, ProductReceipt, Status
+from tasks.chunks import fetch_chunk
+from tasks.runs import Run, run_of
+from tasks.waves import map_in_waves
+
+
+@task(
+    name="product",
+    task_run_name="{product}",
+    description="Plan one product, map its chunks, commit what is complete.",
+    cache_policy=NO_CACHE,
+    persist_result=False,
+)
+def pull_product(run: str, product: str) -> State[ProductReceipt]:
+    """Pull one product. Never raises for what can go wrong with it: the receipt says it."""
+    receipt = _pulled(run_of(run), product)
+    run_of(run).progress.ended(product, receipt.status.value, receipt.error)
+    if receipt.status is Status.RUNNING_ELSEWHERE:
+        return Completed(name="AlreadyRunning", message=receipt.error, data=receipt)
+    if receipt.status is Status.DONE:
+        return Completed(message=f"{receipt.new_rows} new trades", data=receipt)
+    return Failed(name=receipt.status.value.title(), message=receipt.error, data=receipt)
+
+
+@task(
+    name="plan",
+    task_run_name="plan {product}",
+    description="Say what one product would cost, without fetching or writing anything.",
+    cache_policy=NO_CACHE,
+    persist_result=False,
+)
+def plan_product(run: str, product: str) -> PlanReceipt:
+    """Plan one product, for a dry run."""
+    under_way = run_of(run)
+    job = under_way.new_job(product)
+    try:
+        job.prepare(lease=None)
+        return job.plan_receipt(under_way.sizing)
+    except HeadraceError as error:
+        return PlanReceipt(product, None, error=str(error))
+
+
+def _pulled(run: Run, product: str) -> ProductReceipt:
+    job = run.new_job(product)
+    try:
+        with hold(
+            run.leases,
+            run.lease_name(product),
+            run_id=run.id,
+            ttl_s=run.settings.lease_ttl_s,
+            stop=run.stop,
+            on_lost=job.lease_lost,
+        ) as lease:
+            job.prepare(lease)
+            _map_chunks(run, job)
+            job.commit()
+    except LeaseHeld as error:
+        return ProductReceipt(product, Status.RUNNING_ELSEWHERE, error=str(error))
+    except HeadraceError as error:
+        return job.receipt(error=str(error))
+    return job.receipt()
+
+
+def _map_chunks(run: Run, job: ProductJob) -> None:
+    """Send the chunks out in waves; keep what comes back, and commit from time to time."""
+    width = run.pool_width
+    with ThreadPoolTaskRunner(max_workers=width) as pool:
+        for ended in map_in_waves(
+            pool,
+            fetch_chunk,
+            job.chunks(run.sizing),
+            as_parameters=lambda chunk: {"lo": chunk.lo, "hi": chunk.hi},
+            fixed={"run": run.id, "product": job.product},
+            width=width,
+            stop=job.stop,
+        ):
+            if ended is not None:
+                job.keep(_receipt(ended.call, ended.outcome))
+            if job.commit_due():
+                job.commit()
+
+
+def _receipt(chunk: Chunk, outcome: object) -> ChunkReceipt:
+    """The chunk's own receipt; a task run that crashed has none, which is a failed chunk too."""
+    if isinstance(outcome, ChunkReceipt):
+        return outcome
+    return ChunkReceipt(chunk.span, None, error=f"the task run crashed ({outcome})")

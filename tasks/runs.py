@@ -1,0 +1,207 @@
+"""A run under way: everything its tasks share, found by the run's id.
+
+Clients, gates and lakes are no task parameters: Prefect would hash and record them. Tasks take the
+run's id instead and look up the rest here; the pools are threads, so that is one dictionary.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from types import FrameType
+from urllib.parse import urlsplit
+
+from prefect.runtime import flow_run
+
+from blocks.checkpoint import BlockCheckpoints
+from blocks.names import lake_tag
+from blocks.resolve import exchange_of, lake_of, quota_of
+from headrace.exchange import ExchangeClient
+from headrace.exchange.planning import Sizing
+from headrace.lake import RawLake
+from headrace.leases import LeaseStore, open_leases
+from headrace.pull.job import ProductJob
+from headrace.pull.progress import RunProgress
+from headrace.pull.request import MAX_IN_FLIGHT, PullRequest
+from headrace.quota import Gate
+from headrace.settings import Settings, load_settings
+from headrace.stopping import STOP, StopEvent
+from tasks.events import emit, emit_breaker_change
+
+log = logging.getLogger(__name__)
+
+EXCHANGE = "coinbase"
+
+EXIT_INTERRUPTED = 130
+
+
+@dataclass
+class Run:
+    """One run of a pull. Made by `open_run`, closed with it."""
+
+    id: str
+    request: PullRequest
+    settings: Settings
+    client: ExchangeClient
+    gate: Gate
+    lake: RawLake
+    leases: LeaseStore
+    checkpoints: BlockCheckpoints
+    progress: RunProgress
+    stop: StopEvent
+    rates: str
+    pages_per_s: float | None
+    jobs: dict[str, ProductJob] = field(default_factory=dict)
+
+    @property
+    def pool_width(self) -> int:
+        """Chunks at once per product: as asked, or by Little's law from the latency seen so far."""
+        asked = self.request.chunk_concurrency
+        return asked or self._width_by_latency()
+
+    @property
+    def in_flight(self) -> int:
+        """Chunks at once over all products."""
+        return self._products_at_once * self.pool_width
+
+    @property
+    def sizing(self) -> Sizing:
+        """How large chunks may be, given the quota, the pools and the lake's grid."""
+        return Sizing(
+            cell_pages=self.lake.grid.cell_pages,
+            in_flight=self.in_flight,
+            pool=self.pool_width,
+            pages_per_s=self.pages_per_s,
+            pages_per_chunk=self.request.pages_per_chunk,
+        )
+
+    def new_job(self, product: str) -> ProductJob:
+        """The job of one product, known to its chunk tasks by the product's id."""
+        job = ProductJob(
+            product,
+            self.request,
+            run_id=self.id,
+            client=self.client,
+            lake=self.lake,
+            checkpoints=self.checkpoints,
+            progress=self.progress,
+            stop=self.stop,
+            listener=emit,
+        )
+        self.jobs[product] = job
+        return job
+
+    def lease_name(self, product: str) -> str:
+        """What a run must hold to commit for a product: one per lake, source and product."""
+        return f"{EXCHANGE}/{product}@{lake_tag(self.checkpoints.lake)}"
+
+    def _width_by_latency(self) -> int:
+        """Wide enough that one product alone can use the whole quota, as the last one will."""
+        latency_s = self.client.stats.mean_latency_s
+        most = min(50, MAX_IN_FLIGHT // self._products_at_once)
+        if latency_s is None or self.pages_per_s is None:
+            return min(UNMEASURED_WIDTH, most)
+        return max(1, min(most, math.ceil(self.pages_per_s * latency_s * LATENCY_ROOM)))
+
+    @property
+    def _products_at_once(self) -> int:
+        return min(self.request.workers, len(self.request.products))
+
+
+#: Requests in flight beyond rate x latency, so that a slow answer leaves no permit unused.
+LATENCY_ROOM = 1.4
+
+#: The width of a pool where no latency is known, or no quota makes it matter.
+UNMEASURED_WIDTH = 5
+
+_RUNS: dict[str, Run] = {}
+
+
+def flow_run_id() -> str:
+    """The id of the flow run that this is called in."""
+    return str(flow_run.id)
+
+
+def run_of(run_id: str) -> Run:
+    """The run under way with this id.
+
+    Raises:
+        LookupError: a task was started outside its run, for example from a saved parameter set.
+    """
+    try:
+        return _RUNS[run_id]
+    except KeyError:
+        raise LookupError(f"run {run_id} is not under way in this process") from None
+
+
+@contextmanager
+def open_run(run_id: str, request: PullRequest) -> Iterator[Run]:
+    """Everything that a run needs, checked before any work is spent; closed at the end.
+
+    Raises:
+        ConfigurationError, StateError: something cannot be used.
+        ConnectionFailed: nobody listens at the exchange's address.
+    """
+    settings = load_settings()
+    exchange = exchange_of(request.base_url)
+    quota = quota_of(request.rate, breaker_cooldown_s=settings.breaker_cooldown_s)
+    with ExitStack() as opened:
+        stop = opened.enter_context(stop_on_signals())
+        lake = lake_of(request.lake).open()
+        host = urlsplit(exchange.base_url).netloc.rpartition("@")[2]
+        gate = quota.gate(settings.quota_folder, host, outage_limit_s=request.outage_limit_s)
+        opened.callback(gate.close)
+        gate.on_breaker_change(emit_breaker_change)
+        transport = exchange.transport(max_connections=MAX_IN_FLIGHT, stop=stop)
+        transport.check_reachable()
+        client = ExchangeClient(transport, gate, credentials=exchange.credentials(), stop=stop)
+        opened.callback(client.close)
+        run = Run(
+            id=run_id,
+            request=request,
+            settings=settings,
+            client=client,
+            gate=gate,
+            lake=lake.raw(EXCHANGE),
+            leases=open_leases(settings.lease_location),
+            checkpoints=BlockCheckpoints(lake.location),
+            progress=RunProgress(in_flight=1),
+            stop=stop,
+            rates=quota.rates,
+            pages_per_s=min((rate.per_second for rate in gate.config.rates), default=None),
+        )
+        run.progress.in_flight = run.in_flight
+        _RUNS[run_id] = run
+        opened.callback(_RUNS.pop, run_id)
+        yield run
+
+
+@contextmanager
+def stop_on_signals() -> Iterator[StopEvent]:
+    """A stop event that the first SIGINT or SIGTERM sets; a second one ends the process at once.
+
+    Only the main thread may set handlers; elsewhere the event is set with the process's own.
+    """
+    stop = STOP.child()
+    if threading.current_thread() is not threading.main_thread():
+        yield stop
+        return
+
+    def on_signal(number: int, _frame: FrameType | None) -> None:
+        if stop.is_set():
+            os._exit(EXIT_INTERRUPTED)
+        log.warning("%s: keeping what is complete, then ending", signal.Signals(number).name)
+        stop.set()
+
+    before = {sign: signal.signal(sign, on_signal) for sign in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for sign, handler in before.items():
+            signal.signal(sign, handler)

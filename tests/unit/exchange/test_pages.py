@@ -1,0 +1,185 @@
+"""From bodies to rows: exact, whole or refused."""
+
+import json
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.exchange.exceptions import BadAnswer, StuckPage, ValueRefused
+from headrace.exchange.pages import decode_page
+from headrace.trades import RAW_SCHEMA
+
+
+def row(trade_id, **other):
+    return {
+        "trade_id": trade_id,
+        "time": "2024-01-01T00:00:00.5Z",
+        "price": "1.50",
+        "size": "0.1",
+        "side": "sell",
+        **other,
+    }
+
+
+def page_of(*rows, after=None):
+    return decode_page(json.dumps(list(rows)).encode(), product="BTC-USD", after=after)
+
+
+def test_rows_come_out_ascending_with_the_fixed_schema():
+    page = page_of(row(3), row(2), row(1), after=4)
+    assert page.trades.schema == RAW_SCHEMA
+    assert page.trades.column("trade_id").to_pylist() == [1, 2, 3]
+    assert (page.first_id, page.last_id, len(page)) == (1, 3, 3)
+
+
+def test_an_empty_page_has_the_fixed_schema_too():
+    page = page_of()
+    assert len(page) == 0
+    assert page.trades.schema == RAW_SCHEMA
+
+
+def test_the_side_is_stored_as_sent():
+    sides = page_of(row(3, side="sell"), row(2, side="BUY"), row(1, side="buy")).trades
+    assert sides.column("side").to_pylist() == ["buy", "BUY", "sell"]
+
+
+def test_trades_that_differ_by_their_id_only_are_two_trades():
+    assert len(page_of(row(2), row(1))) == 2
+
+
+def test_ids_are_64_bit_and_text_ids_are_taken():
+    page = page_of(row(9_007_199_254_740_993), row("9007199254740992"), row("929248657"))
+    assert page.trades.column("trade_id").to_pylist() == [
+        929_248_657,
+        9_007_199_254_740_992,
+        9_007_199_254_740_993,
+    ]
+
+
+@pytest.mark.parametrize(
+    "trade_id", [None, 0, -1, 2**63, "0", "-5", "1e3", " 7", "", 1.5, True, [1]]
+)
+def test_what_is_no_positive_64_bit_id_is_refused(trade_id):
+    with pytest.raises(BadAnswer):
+        page_of(row(trade_id))
+
+
+EXACT = [
+    "1E-8",
+    "0.000000000000000001",
+    "1E+10",
+    "123456789012345678901.5",
+    "0.0000000000000000001",
+    "0.0000000100000000000000000000000000000000",
+    "-1.5",
+    "6225.32000000",
+    "1.",
+    ".5",
+    "0",
+    "00012.30",
+]
+
+
+@pytest.mark.parametrize("text", EXACT)
+def test_decimals_are_kept_to_the_letter(text):
+    trades = page_of(row(2, price=text, size=text), row(1)).trades
+    assert trades.column("price").to_pylist() == ["1.50", text]
+    assert Decimal(trades.column("size")[1].as_py()) == Decimal(text)
+
+
+@given(st.lists(st.decimals(allow_nan=False, allow_infinity=False), min_size=1, max_size=20))
+def test_every_finite_decimal_survives(values):
+    rows = [row(len(values) - at, price=str(value)) for at, value in enumerate(values)]
+    prices = page_of(*rows).trades.column("price").to_pylist()
+    assert [Decimal(price) for price in reversed(prices)] == values
+
+
+@pytest.mark.parametrize("field", ["price", "size"])
+@pytest.mark.parametrize(
+    "text",
+    ["NaN", "Infinity", "-inf", "1_000", " 1.0 ", "1,5", "", ".", "1e", "0x10", "1.2.3", "١"],
+)
+def test_what_is_no_finite_decimal_is_refused_with_product_trade_and_text(field, text):
+    with pytest.raises(ValueRefused) as refused:
+        page_of(row(42, **{field: text}), row(41), after=50)
+    said = str(refused.value)
+    assert "BTC-USD" in said
+    assert "42" in said
+    assert repr(text) in said
+
+
+def test_a_bad_time_names_its_trade():
+    with pytest.raises(ValueRefused, match=r"trade 7: .*'soon'"):
+        page_of(row(8), row(7, time="soon"))
+
+
+def test_many_trades_of_one_millisecond_and_times_against_the_order_keep_the_order_of_ids():
+    rows = [row(i, time=f"2024-01-01T00:00:00.{(i * 7) % 50:03d}Z") for i in range(40, 0, -1)]
+    assert page_of(*rows).trades.column("trade_id").to_pylist() == list(range(1, 41))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"message":"rate limit exceeded"}',
+        b'["error"]',
+        b"null",
+        b"[null]",
+        b'[{"trade_id":1,"time":"2024-01-01T00:00:00Z","size":"1","side":"buy"}]',
+        b'[{"trade_id":1,"time":"2024-01-01T00:00:00Z","price":null,"size":"1","side":"buy"}]',
+        b"<!DOCTYPE html><html><body>Bad gateway</body></html>",
+        b"",
+        b'[{"trade_id": 1, "ti',
+        b"\xff\xfe",
+    ],
+)
+def test_another_shape_is_refused_naming_product_and_cursor_in_few_words(body):
+    with pytest.raises(BadAnswer) as refused:
+        decode_page(body, product="BTC-USD", after=77)
+    assert "BTC-USD after=77" in str(refused.value)
+    assert len(str(refused.value)) < 300
+
+
+def test_a_body_cut_anywhere_is_refused():
+    whole = json.dumps([row(3), row(2), row(1)]).encode()
+    for cut in range(len(whole)):
+        with pytest.raises(BadAnswer):
+            decode_page(whole[:cut], product="BTC-USD", after=None)
+
+
+def test_ids_that_are_not_below_the_cursor_are_a_stuck_page():
+    with pytest.raises(StuckPage, match="BTC-USD after=3000"):
+        page_of(row(5000), row(4999), after=3000)
+
+
+@pytest.mark.parametrize("ids", [(1, 2, 3), (3, 1, 2), (2, 2, 1)])
+def test_a_page_that_is_not_newest_first_is_refused(ids):
+    with pytest.raises(BadAnswer, match="not ordered"):
+        page_of(*map(row, ids))
+
+
+def test_a_lone_surrogate_in_a_side_is_refused_not_crashed_on():
+    body = json.dumps([row(1)]).replace('"sell"', '"\\ud83d"').encode()
+    with pytest.raises(BadAnswer):
+        decode_page(body, product="BTC-USD", after=None)
+
+
+def test_recorded_pages_are_read_without_loss():
+    shared = Path(__file__).parents[4] / "shared" / "cases" / "files" / "coinbase"
+    recorded = shared / "rest_trades_BTC-EUR_100.json"
+    if not recorded.exists():
+        pytest.skip("the recorded pages are not on this machine")
+    body = recorded.read_bytes()
+    sent = {trade["trade_id"]: trade for trade in json.loads(body)}
+    trades = decode_page(body, product="BTC-EUR", after=None).trades
+    assert trades.num_rows == len(sent)
+    for trade in trades.to_pylist():
+        original = sent[trade["trade_id"]]
+        assert {key: trade[key] for key in ("price", "size", "side")} == {
+            key: original[key] for key in ("price", "size", "side")
+        }
+        digits = original["time"].rstrip("Z").partition(".")[2].ljust(6, "0")
+        assert f"{trade['time']:%f}" == digits

@@ -1,0 +1,95 @@
+"""Chunks cover what is missing exactly, within cells, on the page grid, smaller ones last."""
+
+import itertools
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headrace.coverage import EMPTY, IntervalSet
+from headrace.exchange.pages import PAGE_LIMIT
+from headrace.exchange.planning import (
+    PAGES_IN_MEMORY,
+    Sizing,
+    page_count,
+    plan_chunks,
+    plan_pages,
+)
+
+ranges = st.lists(
+    st.tuples(st.integers(1, 400_000), st.integers(0, 150_000)).map(lambda r: (r[0], r[0] + r[1])),
+    min_size=1,
+    max_size=5,
+).map(IntervalSet.from_ranges)
+sizings = st.builds(
+    Sizing,
+    cell_pages=st.sampled_from([1, 7, 100]),
+    in_flight=st.integers(1, 200),
+    pool=st.integers(1, 50),
+    pages_per_s=st.one_of(st.none(), st.floats(0.1, 500)),
+    pages_per_chunk=st.sampled_from([0, 0, 1, 3, 500]),
+)
+
+
+@settings(deadline=None)
+@given(ranges, sizings)
+def test_chunks_cover_what_is_missing_once_each_in_order(missing, sizing):
+    chunks = list(plan_chunks(missing, sizing))
+    assert IntervalSet.from_ranges(chunk.span for chunk in chunks) == missing
+    assert sum(chunk.hi - chunk.lo + 1 for chunk in chunks) == missing.count
+    assert [chunk.lo for chunk in chunks] == sorted(chunk.lo for chunk in chunks)
+
+
+@settings(deadline=None)
+@given(ranges, sizings)
+def test_no_chunk_crosses_a_cell_and_borders_between_chunks_lie_on_the_page_grid(missing, sizing):
+    cell = sizing.cell_pages * PAGE_LIMIT
+    ends = {hi for _lo, hi in missing}
+    for chunk in plan_chunks(missing, sizing):
+        assert (chunk.lo - 1) // cell == (chunk.hi - 1) // cell
+        assert chunk.hi % PAGE_LIMIT == 0 or chunk.hi in ends
+        assert chunk.pages == page_count(chunk.lo, chunk.hi) <= sizing.largest
+
+
+@settings(deadline=None)
+@given(ranges, sizings)
+def test_the_pages_of_the_chunks_are_those_of_the_plan(missing, sizing):
+    # No border costs a request: the sum over chunks is the number of grid pages touched.
+    assert sum(chunk.pages for chunk in plan_chunks(missing, sizing)) == plan_pages(missing)
+
+
+@given(sizings)
+def test_chunks_in_flight_are_bounded_in_memory(sizing):
+    assert sizing.in_flight * sizing.largest <= max(PAGES_IN_MEMORY, sizing.in_flight) or (
+        sizing.pages_per_chunk
+    )
+
+
+def test_nothing_missing_is_no_chunk():
+    assert list(plan_chunks(EMPTY, Sizing(cell_pages=100))) == []
+
+
+def test_a_small_job_is_not_one_chunk():
+    sizing = Sizing(cell_pages=100, in_flight=15, pool=5, pages_per_s=10)
+    assert len(list(plan_chunks(IntervalSet.of((1, 26_000)), sizing))) >= 10
+
+
+def test_pieces_shrink_towards_the_end():
+    sizing = Sizing(cell_pages=1000, in_flight=60, pool=12, pages_per_s=15)
+    pages = [chunk.pages for chunk in plan_chunks(IntervalSet.of((1, 270_000)), sizing)]
+    assert pages[-1] == 1
+    assert max(pages) >= 8
+    assert all(left >= right for left, right in itertools.pairwise(pages))
+
+
+def test_steady_state_causes_few_task_runs_a_second():
+    for pages_per_s in (10, 15, 100, None):
+        sizing = Sizing(cell_pages=100, in_flight=15, pool=5, pages_per_s=pages_per_s)
+        chunks = list(plan_chunks(IntervalSet.of((1, 5_000_000)), sizing))
+        seconds = 5_000 / (pages_per_s or 600)
+        assert len(chunks) / seconds <= 10
+
+
+def test_whole_cells_where_nothing_limits_the_rate():
+    sizing = Sizing(cell_pages=100, in_flight=15, pool=5)
+    first = next(iter(plan_chunks(IntervalSet.of((1, 5_000_000)), sizing)))
+    assert first.span == (1, 100_000)

@@ -1,0 +1,98 @@
+"""Walking a chunk answers for every id of it, whatever the ids are, in as few pages as it takes."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.exchange import FakeClient
+
+from headrace.exchange.exceptions import Contradiction, StuckPage
+from headrace.exchange.pages import PAGE_LIMIT
+from headrace.exchange.walk import Known, walk
+from headrace.stopping import StopEvent
+
+id_sets = st.one_of(
+    st.integers(1, 6_000).map(lambda n: set(range(1, n + 1))),
+    st.sets(st.integers(1, 20_000), min_size=1, max_size=300),
+    st.tuples(st.integers(1, 5_000), st.integers(1, 9_000)).map(
+        lambda r: set(range(r[0], r[0] + r[1]))
+    ),
+)
+
+
+def walked(ids, span, **other):
+    client = FakeClient(ids)
+    result = walk(client, "X-USD", span, Known(min(ids), max(ids)), **other)
+    return client, result
+
+
+@settings(deadline=None, max_examples=60)
+@given(id_sets, st.data())
+def test_the_rows_are_exactly_the_ids_of_the_span(ids, data):
+    hi = data.draw(st.integers(min(ids), max(ids)))
+    lo = data.draw(st.integers(min(ids), hi))
+    client, result = walked(ids, (lo, hi))
+    assert (result.lo, result.hi) == (lo, hi)
+    assert result.trades.column("trade_id").to_pylist() == sorted(i for i in ids if lo <= i <= hi)
+    within = len([i for i in ids if lo <= i <= hi])
+    assert client.requests <= within // PAGE_LIMIT + 3
+
+
+@pytest.mark.parametrize(("n", "pages"), [(1, 1), (999, 1), (1000, 1), (1001, 2), (2000, 2)])
+def test_borders_between_pages_cost_and_lose_nothing(n, pages):
+    client, result = walked(set(range(1, n + 1)), (1, n))
+    assert result.trades.num_rows == n
+    assert client.requests == pages
+
+
+def test_chunks_that_meet_share_no_id_and_lack_none():
+    ids = set(range(1, 5_001))
+    _, low = walked(ids, (1, 2_000))
+    _, high = walked(ids, (2_001, 5_000))
+    found = [
+        *low.trades.column("trade_id").to_pylist(),
+        *high.trades.column("trade_id").to_pylist(),
+    ]
+    assert found == sorted(ids)
+
+
+def test_a_server_that_answers_the_same_page_for_ever_is_found_out():
+    ids = set(range(1, 9_001))
+    for span in ((1, 9_000), (6_500, 8_900)):
+        client = FakeClient(ids, stuck_at=5_001)
+        with pytest.raises((StuckPage, Contradiction)):
+            walk(client, "X-USD", span, Known(1, 9_000))
+        assert client.requests <= 3
+
+
+def test_a_hole_of_pages_is_believed_after_a_second_look():
+    ids = {*range(1, 101), *range(50_000, 50_101)}
+    client, result = walked(ids, (10_000, 40_000))
+    assert result.trades.num_rows == 0
+    assert (result.lo, result.hi) == (10_000, 40_000)
+    assert client.requests == 2
+
+
+def test_an_empty_page_above_known_trades_is_no_end_of_history():
+    with pytest.raises(Contradiction):
+        walk(FakeClient(set()), "X-USD", (1_001, 2_000), Known(1, 2_000))
+
+
+def test_a_stop_on_the_way_keeps_what_was_answered():
+    stop = StopEvent()
+    pages = []
+
+    def on_page(page):
+        pages.append(page)
+        if len(pages) == 2:
+            stop.set()
+
+    _, result = walked(set(range(1, 5_001)), (1, 5_000), stop=stop, on_page=on_page)
+    assert (result.lo, result.hi) == (3_001, 5_000)
+    assert result.trades.num_rows == 2_000
+
+
+def test_a_stop_before_the_first_page_is_nothing():
+    stop = StopEvent()
+    stop.set()
+    _, result = walked({1, 2, 3}, (1, 3), stop=stop)
+    assert result is None
