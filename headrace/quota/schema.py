@@ -29,5 +29,5 @@ CREATE TABLE slots (
     lane INTEGER NOT NULL,
     passes INTEGER NOT NULL                   -- see headrace.quota.overtake
 );
-CREATE INDEX slots_until ON slots (until)
+CREATE INDEX slots_until ON slots (until, settled)
 """

@@ -26,6 +26,8 @@ log = logging.getLogger(__name__)
 
 #: A wait longer than this is worth a line in the log, but at most one line in this time.
 _LONG_WAIT = 10 * NS
+#: A pass this young needs no second look before the request leaves.
+_PASS_IS_FRESH = 1 * MS
 #: While the breaker is open, look this often whether somebody closed it by hand.
 _LOOK_UP = 1 * NS
 
@@ -128,8 +130,9 @@ class Session:
         if book is None:
             return Permit(given, None, self._clock.now())
         while True:
+            asked = self._clock.now()
             slot = self._slot(request, book)
-            if not self.breaker.still_holds(given):
+            if self._clock.now() - asked > _PASS_IS_FRESH and not self.breaker.still_holds(given):
                 book.give_back(slot)
                 return None
             leaving = self._leaving(slot, book)
@@ -158,8 +161,9 @@ class Session:
         """Queue, then book."""
         lane = request.lane
         self._refuse_hopeless(request, book)
-        with self.counters.waiting("quota", self._clock.now):
-            self.turnstile.enter(lane, request.pause, request.check)
+        if not self.turnstile.try_enter(lane):
+            with self.counters.waiting("quota", self._clock.now):
+                self.turnstile.enter(lane, request.pause, request.check)
         booked_to = 0
         try:
             slot = book.book(

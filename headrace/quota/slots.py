@@ -34,8 +34,13 @@ from headrace.quota.storage import StateFile
 
 log = logging.getLogger(__name__)
 
-_NEWEST = "SELECT max(seq) FROM slots"
-_LATEST = "SELECT until, settled FROM slots WHERE seq < ? ORDER BY until DESC LIMIT 1 OFFSET ?"
+_ENDS = "SELECT ifnull((SELECT min(seq) FROM slots), 1), ifnull((SELECT max(seq) FROM slots), 0)"
+# Both walk the index alone; without INDEXED BY the second one would sort the table instead.
+_LATEST = "SELECT until, settled FROM slots ORDER BY until DESC LIMIT 1 OFFSET ?"
+_LATEST_BEFORE = (
+    "SELECT until, settled FROM slots INDEXED BY slots_until "
+    "WHERE seq < ? ORDER BY until DESC LIMIT 1 OFFSET ?"
+)
 _INSERT = "INSERT INTO slots VALUES (?, ?, ?, 0, ?, ?, ?, ?)"
 _SETTLE = "UPDATE slots SET until = ?, settled = 1 WHERE seq = ? AND until > 0"
 _TRIM = "DELETE FROM slots WHERE seq IN (SELECT seq FROM slots WHERE until < ? AND seq < ? LIMIT ?)"
@@ -205,8 +210,8 @@ class SlotBook:
         self._write_settled(connection)
         state = self._register.state(connection, now)
         self.slowed = state.slowdown > 1
-        newest = connection.execute(_NEWEST).fetchone()[0] or 0
-        at, tight = self._earliest(connection, now, state, newest + 1, weight)
+        oldest, newest = connection.execute(_ENDS).fetchone()
+        at, tight = self._earliest(connection, now, state, weight, newest - oldest + 1)
         if self._pace:
             at = max(at, self._paced(connection, newest, weight))
         if at - now > self.longest:
@@ -231,12 +236,26 @@ class SlotBook:
         return self._rotate(connection, behind, slot, lane, passes) if behind else slot
 
     def _earliest(
-        self, connection: sqlite3.Connection, now: int, state: State, before: int, weight: int
+        self,
+        connection: sqlite3.Connection,
+        now: int,
+        state: State,
+        weight: int,
+        rows: int,
+        before: int | None = None,
     ) -> tuple[int, bool]:
-        """When the rates allow a slot, and whether that rests on settled moments alone."""
+        """When the rates allow a slot, and whether that rests on settled moments alone.
+
+        Considers the rows booked before the row `before`, or all; there are at most `rows`.
+        """
         at, tight = max(now, state.blocked_until), True
         for limit, length in self._windows:
-            row = connection.execute(_LATEST, (before, limit - weight)).fetchone()
+            if rows <= limit - weight:
+                break
+            if before is None:
+                row = connection.execute(_LATEST, (limit - weight,)).fetchone()
+            else:
+                row = connection.execute(_LATEST_BEFORE, (before, limit - weight)).fetchone()
             if row is not None:
                 bound = row[0] + int(length * state.slowdown)
                 if bound > at:
@@ -314,7 +333,7 @@ class SlotBook:
         if held is None:
             return None
         state = self._register.state(connection, now)
-        at, _ = self._earliest(connection, now, state, held.seq, 1)
+        at, _ = self._earliest(connection, now, state, 1, held.seq, before=held.seq)
         if self._pace:
             at = max(at, self._paced(connection, held.seq - 1, 1))
         connection.execute(_MOVE, (at, at + self.guard, held.seq))

@@ -55,6 +55,7 @@ class StateFile:
     ) -> None:
         self.path = path
         self._lock_path = path.with_name(path.name + ".lock")
+        self._name, self._lock_name = os.fspath(path), os.fspath(self._lock_path)
         self._schema = schema
         self._version = version
         self._found = found
@@ -105,7 +106,7 @@ class StateFile:
         self, work: Callable[Concatenate[sqlite3.Connection, P], T], *args: P.args, **kw: P.kwargs
     ) -> T:
         """Run `work`, which only reads, without waiting for the lock."""
-        if _inode(self.path) != self._inode:
+        if _inode(self._name) != self._inode:
             return self.look(work, *args, **kw)
         try:
             return work(self._connection, *args, **kw)
@@ -123,7 +124,7 @@ class StateFile:
         """Take the lock, and make sure that lock and database are what their paths name."""
         try:
             fcntl.flock(self._lock_fd, fcntl.LOCK_EX)
-            while _inode(self._lock_path) != os.fstat(self._lock_fd).st_ino:
+            while _inode(self._lock_name) != os.fstat(self._lock_fd).st_ino:
                 self._make_folder()
                 fresh = self._open_private(self._lock_path)
                 os.close(self._lock_fd)
@@ -131,7 +132,7 @@ class StateFile:
                 fcntl.flock(fresh, fcntl.LOCK_EX)
         except OSError as error:
             raise self._unavailable(error) from error
-        if check and (inode := _inode(self.path)) != self._inode:
+        if check and (inode := _inode(self._name)) != self._inode:
             try:
                 self._connection.close()
                 self._connect(lost=inode is None)
@@ -172,7 +173,7 @@ class StateFile:
                 self._prepare(lost=True)
         except sqlite3.Error as error:
             raise self._unavailable(error) from error
-        self._inode = _inode(self.path)
+        self._inode = _inode(self._name)
 
     def _prepare(self, *, lost: bool) -> None:
         os.close(self._open_private(self.path))
@@ -230,7 +231,7 @@ class StateFile:
         )
 
 
-def _inode(path: Path) -> int | None:
+def _inode(path: str) -> int | None:
     try:
         return os.stat(path).st_ino  # noqa: PTH116 - several times as fast as Path.stat
     except FileNotFoundError:
