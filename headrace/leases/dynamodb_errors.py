@@ -8,7 +8,6 @@ from __future__ import annotations
 from botocore.exceptions import (
     BotoCoreError,
     ClientError,
-    ConnectionClosedError,
     ConnectionError,  # noqa: A004 - botocore's own, wider than the builtin
     HTTPClientError,
 )
@@ -44,7 +43,7 @@ def is_transient(error: BaseException) -> bool:
     if isinstance(error, ClientError):
         status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
         return code_of(error) in _THROTTLED or status >= 500
-    return isinstance(error, ConnectionError | ConnectionClosedError | HTTPClientError)
+    return isinstance(error, ConnectionError | HTTPClientError)
 
 
 def permanent(

@@ -177,8 +177,8 @@ def hold(
     lease = Lease(store, grant, until_boot_s=asked_boot_s + ttl_s, on_lost=on_lost, machine=machine)
     owner_pid = os.getpid()
     renewal = Renewal(store, lease, machine=machine)
-    renewal.start()
     try:
+        renewal.start()
         yield lease
     finally:
         if os.getpid() == owner_pid:

@@ -45,9 +45,10 @@ class Renewal:
         self._thread.start()
 
     def stop(self) -> None:
-        """End, waiting for a store call under way, but not for long."""
+        """End, waiting for a store call under way, but not for long. May be called unstarted."""
         self._done.set()
-        self._thread.join(_JOIN_S)
+        if self._thread.ident is not None:
+            self._thread.join(_JOIN_S)
 
     def step(self) -> float | None:
         """Renew once.

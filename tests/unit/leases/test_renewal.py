@@ -163,6 +163,14 @@ def test_a_lease_is_over_before_anybody_noticed(lease: Lease, machine: StillMach
     assert lease.lost
 
 
+def test_a_lease_that_took_long_to_get_is_shorter_for_it(
+    store: FlakyLeases, machine: StillMachine
+) -> None:
+    store.takes_s = 8
+    with hold(store, NAME, run_id="one", ttl_s=TTL_S, machine=machine) as lease:
+        assert lease.left_s == TTL_S - 8
+
+
 def test_check_does_not_guess(lease: Lease, store: FlakyLeases, told: list[LeaseLost]) -> None:
     store.error = CUT_OFF
     with pytest.raises(LeaseStoreUnavailable):
@@ -222,6 +230,18 @@ def test_the_block_ends_with_the_lease_given_back(store: FlakyLeases) -> None:
     assert seen == [[f"lease-renewal {NAME}"]]
     assert store.list()[0].standing is Standing.FREE
     assert renewal_threads() == []
+
+
+def test_a_thread_that_cannot_be_started_costs_no_lease(
+    store: FlakyLeases, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    with pytest.raises(RuntimeError, match="new thread"), hold(store, NAME, run_id="one"):
+        pytest.fail("the block was entered")
+    assert store.list()[0].standing is Standing.FREE
 
 
 def test_a_store_that_is_gone_at_the_end_does_not_fail_the_work(
