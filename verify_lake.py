@@ -160,12 +160,16 @@ def check(
     report.parts = len(parts)
     report.answered, report.missing = cover(parts)
     total, seen_to = 0, 0
+    recent: set[int] = set()
     for part in parts:
         try:
             table, footer = read_part(files, part, rows=not quick)
             if table is not None:
                 total += check_rows(part, table, footer)
-                report.duplicates += sum(n <= seen_to for n in table["trade_id"].to_pylist())
+                ids = set(table["trade_id"].to_pylist())
+                recent = {n for n in recent if n >= part.lo}
+                report.duplicates += len(recent & ids)
+                recent |= ids
         except (Bad, OSError, pa.ArrowException, ValueError) as error:
             report.unreadable.append(f"{part.name}: {error}")
             continue

@@ -1,0 +1,67 @@
+"""The footer: what a part says of itself, and what is refused."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from headrace.lake import PartFooter
+from headrace.lake.exceptions import FooterTooNew, PartUnreadable
+from headrace.lake.footer import FOOTER_KEY, decode_footer
+from tests.lake_samples import FETCHED_AT
+
+FOOTER = PartFooter(
+    lo=1,
+    hi=5_000,
+    rows=2,
+    digest="0" * 31 + "7",
+    holes=3,
+    long_holes=((10, 4_000),),
+    sources=("a.example", "b.example"),
+    fetched_at=FETCHED_AT,
+)
+
+
+def changed(**changes: object) -> dict[bytes, bytes]:
+    fields = msgspec.json.decode(FOOTER.encode()[FOOTER_KEY])
+    return {FOOTER_KEY: msgspec.json.encode({**fields, **changes})}
+
+
+def test_a_footer_survives_its_encoding() -> None:
+    assert decode_footer(FOOTER.encode(), "here") == FOOTER
+
+
+def test_a_later_addition_of_the_same_version_is_passed_over() -> None:
+    assert decode_footer(changed(note="new"), "here") == FOOTER
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        None,
+        {},
+        {FOOTER_KEY: b""},
+        {FOOTER_KEY: b"\xff\xfe"},
+        {FOOTER_KEY: b"[]"},
+        changed(rows=-1),
+        changed(rows=5_001),
+        changed(rows="2"),
+        changed(digest="7"),
+        changed(digest=None),
+        changed(schema_version=None),
+        changed(fetched_at="yesterday"),
+    ],
+)
+def test_a_missing_or_garbled_footer_is_named(metadata: dict[bytes, bytes] | None) -> None:
+    with pytest.raises(PartUnreadable, match="the/part") as caught:
+        decode_footer(metadata, "the/part")
+    assert caught.value.place == "the/part"
+    assert caught.value.hint
+
+
+def test_a_newer_version_is_refused_even_if_its_fields_are_unknown() -> None:
+    newer = {FOOTER_KEY: b'{"schema_version":2,"range":[1,5]}'}
+
+    with pytest.raises(FooterTooNew, match="2; this version reads up to 1") as caught:
+        decode_footer(newer, "the/part")
+    assert (caught.value.found, caught.value.known) == (2, 1)
