@@ -14,7 +14,7 @@ from rich.text import Text
 from headrace.errors import ConfigurationError
 from headrace.leases import Holder, LeaseHeld, LeaseState, LeaseStore, Standing
 from headrace.leases.machine import Liveness
-from headrace.leases.opening import leases_folder, open_leases
+from headrace.leases.opening import open_leases
 from headrace.settings import load_settings
 
 app = typer.Typer(help="Leases: who may write at this moment.", no_args_is_help=True)
@@ -80,7 +80,7 @@ def release(
 
 
 def _opened(store: str | None) -> LeaseStore:
-    return open_leases(store or leases_folder(load_settings().home))
+    return open_leases(store or load_settings().lease_location)
 
 
 def _found(store: LeaseStore, name: str) -> LeaseState:

@@ -15,7 +15,7 @@ from headrace.leases.exceptions import (
 )
 from headrace.leases.lease import DEFAULT_TTL_S, Lease, hold
 from headrace.leases.model import Grant, Holder, LeaseState, Standing
-from headrace.leases.opening import leases_folder, open_leases
+from headrace.leases.opening import open_leases
 from headrace.leases.sqlite import SqliteLeases
 from headrace.leases.store import LeaseStore
 
@@ -40,7 +40,6 @@ __all__ = [
     "SqliteLeases",
     "Standing",
     "hold",
-    "leases_folder",
     "open_leases",
 ]
 

@@ -13,11 +13,6 @@ _SCHEME = "dynamodb"
 _OPTIONS = {"region", "endpoint_url", "create"}
 
 
-def leases_folder(home: Path) -> Path:
-    """Where the leases of a user's state folder are: a folder of their own, so that it is 0700."""
-    return home / "leases"
-
-
 def open_leases(location: str | Path) -> LeaseStore:
     """The store at `location`.
 
