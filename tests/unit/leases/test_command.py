@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +13,8 @@ from typer.testing import CliRunner
 from headrace.cli.lease import app
 from headrace.errors import ConfigurationError
 from headrace.leases import LeaseHeld, LeaseLost, SqliteLeases, Standing
+from headrace.leases.machine import ThisMachine
+from headrace.leases.model import Process
 
 NAME = "coinbase/BTC-USD"
 
@@ -32,13 +32,18 @@ def store(home: Path) -> SqliteLeases:
     return SqliteLeases(home / "leases")
 
 
+class Before(ThisMachine):
+    """This machine, as seen by a process that had our pid and is gone."""
+
+    def me(self) -> Process:
+        me = super().me()
+        assert me.start_ticks is not None
+        return me.model_copy(update={"start_ticks": me.start_ticks - 1})
+
+
 @pytest.fixture
 def of_the_dead(store: SqliteLeases) -> str:
-    code = (
-        "import sys; from pathlib import Path; from headrace.leases import SqliteLeases\n"
-        f"SqliteLeases(Path(sys.argv[1])).acquire({NAME!r}, run_id='dead', ttl_s=3600)"
-    )
-    subprocess.run([sys.executable, "-c", code, str(store.path.parent)], check=True)
+    SqliteLeases(store.path.parent, machine=Before()).acquire(NAME, run_id="dead", ttl_s=3600)
     return NAME
 
 
