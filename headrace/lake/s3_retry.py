@@ -141,7 +141,7 @@ class S3Call:
                 "this answer does not tell whether the object exists"
             )
             return StoreDenied(action, place, reason, hint=hint)
-        if "hecksum" in reason or code in ("NotImplemented", "XAmzContentSHA256Mismatch"):
+        if status in (400, _NOT_IMPLEMENTED) and self._settings.checksums == "when_supported":
             hint = "If the store does not know the newer checksum headers, set checksums to "
             return StoreUnusable(action, place, reason, hint=f"{hint}when_required")
         return StoreUnusable(action, place, reason)
