@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
+from typing import TypeVar
 from urllib.parse import quote
 
 from headrace.quota.breaker_file import Breaker, Listener
@@ -22,10 +24,14 @@ from headrace.quota.config import BreakerConfig, QuotaConfig
 from headrace.quota.counters import Cause, Counters
 from headrace.quota.exceptions import RatesError
 from headrace.quota.lanes import Lane
+from headrace.quota.rates import format_rates
 from headrace.quota.request import Request
 from headrace.quota.session import Permit, Session
 from headrace.quota.slots import SlotBook
+from headrace.quota.status import NO_BOOK, BreakerStatus, QuotaStatus
 from headrace.stopping import StopEvent, Stopped
+
+T = TypeVar("T")
 
 # Sessions of the parent, in a forked child: neither used nor closed, lest SQLite tidy up files
 # that the parent works on.
@@ -63,6 +69,7 @@ class Gate:
 
     Attributes:
         config: the quota's settings.
+        clock: the time.
     """
 
     def __init__(
@@ -77,7 +84,7 @@ class Gate:
         self._folder = Path(folder)
         self._breaker_config = breaker
         self._outage_limit_s = outage_limit_s
-        self._clock = clock or MonotonicClock()
+        self.clock = clock or MonotonicClock()
         self._listeners: list[Listener] = []
         self._session = self._open()
 
@@ -93,17 +100,44 @@ class Gate:
         Args:
             lane: who goes first.
             timeout_s: the longest wait, in seconds. What cannot be met is refused at once.
-            stop: looked at while waiting.
+            stop: looked at while waiting. (With `async with`, cancel the task instead.)
             weight: how many permits the request costs.
         """
-        if self.config.rates and not 1 <= weight <= self.config.rates[0].limit:
-            raise RatesError(
-                str(self.config.rates[0]), f"it can never give {weight} permits at once"
-            )
-        request = Request(
-            self.config.name, self._clock, lane, weight, timeout_s, stop or StopEvent()
-        )
-        return Admission(self, request)
+        return Admission(self, self._request(lane, weight, timeout_s, stop))
+
+    def take(
+        self,
+        lane: Lane = Lane.BACKFILL,
+        weight: int = 1,
+        timeout_s: float | None = None,
+        stop: StopEvent | None = None,
+    ) -> None:
+        """Wait for a permit of the quota alone, for callers who do not report answers.
+
+        Without rates it returns at once.
+
+        Raises:
+            PermitTimeout: the deadline cannot be met; nothing was booked.
+            Stopped: `stop` was set.
+        """
+        if not self.config.unlimited:
+            self.session.take(self._request(lane, weight, timeout_s, stop))
+
+    def take_now(self, lane: Lane = Lane.BACKFILL, weight: int = 1) -> int | None:
+        """Take a permit of the quota alone if there is one at this moment.
+
+        Returns:
+            None when it was taken; else when there may be one, in nanoseconds of the clock.
+        """
+        return None if self.config.unlimited else self.session.take_now(lane, weight)
+
+    def _request(
+        self, lane: Lane, weight: int, timeout_s: float | None, stop: StopEvent | None
+    ) -> Request:
+        rates = self.config.rates
+        if weight < 1 or (rates and weight > rates[0].limit):
+            raise RatesError(format_rates(rates), f"it can never give {weight} permits at once")
+        return Request(self.config.name, self.clock, lane, weight, timeout_s, stop or StopEvent())
 
     @property
     def session(self) -> Session:
@@ -115,6 +149,30 @@ class Gate:
     def counters(self) -> Counters:
         """What was given and waited for in this process."""
         return self.session.counters
+
+    async def in_thread(self, work: Callable[[StopEvent], T]) -> T:
+        """Run work that waits in a thread of this gate; its stop event is set on cancellation."""
+        return await self.session.in_thread(work)
+
+    def moments(self) -> list[int]:
+        """When the permits that still count left, latest first, in nanoseconds of the clock."""
+        book = self.session.book
+        return [] if book is None else book.moments()
+
+    def forget(self) -> None:
+        """Forget all permits given, as if the quota were new."""
+        book = self.session.book
+        if book is not None:
+            book.forget()
+
+    def status(self) -> QuotaStatus:
+        """The quota and its breaker as all processes see them now."""
+        session = self.session
+        return QuotaStatus(
+            self.config.name,
+            NO_BOOK if session.book is None else session.book.status(),
+            BreakerStatus.of(session.breaker.state(), self.clock.now()),
+        )
 
     def waiting_for(self) -> Cause | None:
         """What threads of this process wait for just now; cheap."""
@@ -145,18 +203,18 @@ class Gate:
             self._folder / f"breaker-{file_name}.sqlite",
             name,
             self._breaker_config,
-            self._clock,
+            self.clock,
             self._listeners,
         )
         book = None
         try:
             if not self.config.unlimited:
                 path = self._folder / f"quota-{file_name}.sqlite"
-                book = SlotBook(path, self.config, self._clock)
+                book = SlotBook(path, self.config, self.clock)
         except BaseException:
             breaker.close()
             raise
-        return Session(name, book, breaker, self._clock, self._outage_limit_s)
+        return Session(name, book, breaker, self.clock, self._outage_limit_s)
 
     def _after_fork(self) -> Session:
         with _OPENING:
@@ -181,6 +239,21 @@ class Admission:
     def __enter__(self) -> Admission:
         self._permit = self._session.acquire(self._request)
         return self
+
+    async def __aenter__(self) -> Admission:
+        self._permit = await self._session.in_thread(self._acquire, self._session.give_back)
+        return self
+
+    def _acquire(self, stop: StopEvent) -> Permit:
+        return self._session.acquire(replace(self._request, stop=stop))
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.__exit__(kind, error, traceback)
 
     def sending(self) -> None:
         """Stamp the moment just before the request leaves.

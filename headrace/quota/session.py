@@ -5,11 +5,14 @@ A fork shares nothing of this with its parent: the gate makes a new session ther
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import time
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import NamedTuple, TypeVar
 
 from headrace.quota import feedback
 from headrace.quota.anchor import Anchor
@@ -18,11 +21,18 @@ from headrace.quota.breaker_file import Breaker
 from headrace.quota.clock import MS, NS, Clock
 from headrace.quota.counters import Counters
 from headrace.quota.exceptions import OutageError
+from headrace.quota.lanes import Lane
 from headrace.quota.request import Request
 from headrace.quota.slots import SPARE, Slot, SlotBook
 from headrace.quota.turnstile import Turnstile
+from headrace.stopping import StopEvent, Stopped
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+#: How many coroutines of a process can wait at once; more of them queue for a thread first.
+_ASYNC_WAITERS = 64
 
 #: A wait longer than this is worth a line in the log, but at most one line in this time.
 _LONG_WAIT = 10 * NS
@@ -74,6 +84,7 @@ class Session:
         self._outage_limit = None if outage_limit_s is None else int(outage_limit_s * NS)
         self._outage_seen = 0
         self._logged_at = -_LONG_WAIT
+        self._pool: ThreadPoolExecutor | None = None
         if book is not None:
             self.turnstile = Turnstile(clock.now, int(book.config.ahead_ms * MS))
             self._anchor = Anchor(book.config.anchor_cap_ms)
@@ -100,6 +111,36 @@ class Session:
             if permit is not None:
                 self.counters.count(admitted=request.weight)
                 return permit
+
+    def take(self, request: Request) -> None:
+        """Wait for a permit of the quota alone; the breaker has no part in it.
+
+        Raises:
+            Stopped, PermitTimeout, QuotaUnavailable: as for `acquire`.
+        """
+        book = self._limited()
+        leaving = None
+        while leaving is None:
+            leaving = self._leaving(self._slot(request, book), book)
+        book.settle(leaving, self._clock.now())
+        self.counters.count(admitted=request.weight)
+
+    def take_now(self, lane: Lane, weight: int) -> int | None:
+        """Take a permit of the quota alone if there is one now; else say when there may be."""
+        book = self._limited()
+        while True:
+            slot = book.book(lane, weight=weight, by=0, waiting=self.turnstile.waiting())
+            if isinstance(slot, int):
+                return slot
+            leaving = self._leaving(slot, book)
+            if leaving is not None:
+                book.settle(leaving, self._clock.now())
+                self.counters.count(admitted=weight)
+                return None
+
+    def _limited(self) -> SlotBook:
+        assert self.book is not None, "callers have checked that there is a limit"
+        return self.book
 
     def _pass(self, request: Request) -> Pass:
         """Wait until the breaker lets a request through."""
@@ -211,6 +252,12 @@ class Session:
             self._logged_at = now
             log.info("%s: waiting %.0f s for %s", self._name, (until - now) / NS, what)
 
+    def give_back(self, permit: Permit) -> None:
+        """Return a permit that nothing was sent on."""
+        self.breaker.dropped(permit.given)
+        if self.book is not None and permit.slot is not None:
+            self.book.give_back(permit.slot)
+
     # -- just before it leaves ------------------------------------------------------------------
 
     def renew(self, permit: Permit, request: Request) -> Permit:
@@ -219,8 +266,7 @@ class Session:
         if book is None or permit.slot is None:
             return permit._replace(left=now)
         if permit.slot.late(now - SPARE):
-            book.give_back(permit.slot)
-            self.breaker.dropped(permit.given)
+            self.give_back(permit)
             return self.acquire(request)
         book.settle(permit.slot, now)
         if now - permit.left > SPARE:
@@ -255,8 +301,34 @@ class Session:
         if book.config.anchor_cap_ms and now - permit.left < book.shortest:
             book.settle(slot, self._anchor.arrived(permit.left, now))
 
+    async def in_thread(
+        self, work: Callable[[StopEvent], T], undo: Callable[[T], object] | None = None
+    ) -> T:
+        """Run work that waits in a thread.
+
+        When the task is cancelled, the work is called off; if it was done already, it is undone.
+        """
+        stop = StopEvent()
+        future = asyncio.get_running_loop().run_in_executor(self._threads(), work, stop)
+        try:
+            return await asyncio.shield(future)
+        except asyncio.CancelledError:
+            stop.set()
+            with suppress(Stopped):
+                result = await future
+                if undo is not None:
+                    undo(result)
+            raise
+
+    def _threads(self) -> ThreadPoolExecutor:
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(_ASYNC_WAITERS, thread_name_prefix="quota-wait")
+        return self._pool
+
     def close(self) -> None:
         """Sign off and close the files."""
+        if self._pool is not None:
+            self._pool.shutdown()
         self.breaker.close()
         if self.book is not None:
             self.book.close()

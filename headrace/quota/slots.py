@@ -30,6 +30,7 @@ from headrace.quota.config import QuotaConfig
 from headrace.quota.lanes import OVERTAKES, Lane
 from headrace.quota.overtake import FIXED, Waiting, overtaken
 from headrace.quota.register import Register, State
+from headrace.quota.status import BookStatus
 from headrace.quota.storage import StateFile
 
 log = logging.getLogger(__name__)
@@ -53,6 +54,7 @@ _HOLDER = "SELECT seq, at, until, ticket FROM slots WHERE seq = ?"
 _HOLDING = "SELECT seq, at, until, ticket FROM slots WHERE ticket = ?"
 _HAND_OVER = "UPDATE slots SET ticket = ?, owner = ?, lane = ?, passes = ? WHERE seq = ?"
 _MOVE = "UPDATE slots SET at = ?, until = ? WHERE seq = ?"
+_MOMENTS = "SELECT until FROM slots WHERE until > 0 ORDER BY until DESC"
 
 #: The last part of its guard, which a permit leaves to its caller for getting going.
 SPARE = 3 * MS
@@ -122,7 +124,7 @@ class SlotBook:
         Args:
             lane: who asks; a better lane may take a moment that a worse one had booked.
             weight: permits that leave together.
-            by: book nothing if the slot would lie later than this.
+            by: book nothing if the slot would lie later than this, and not now (0: now or never).
             waiting: how many threads of this process wait, by lane; noted now and then.
 
         Returns:
@@ -176,6 +178,21 @@ class SlotBook:
         with self._mutex:
             self._file.change(self._write_settled)
 
+    def status(self) -> BookStatus:
+        """What the book looks like to all processes now."""
+        with self._mutex:
+            return self._file.change(self._status)
+
+    def moments(self) -> list[int]:
+        """When the permits that are still remembered left, latest first."""
+        with self._mutex:
+            return self._file.change(self._moments)
+
+    def forget(self) -> None:
+        """Drop all bookings; those who wait book again."""
+        with self._mutex:
+            self._file.change(_forget)
+
     def least_wait(self, permits: int) -> int:
         """The least time, in nanoseconds, in which so many permits can go out."""
         return max((permits - 1) // limit * length for limit, length in self._windows)
@@ -220,7 +237,7 @@ class SlotBook:
         if at > now + _IMMINENT and weight == 1:
             behind = self._overtaken(connection, now, at, lane)
         mine = behind[0].at if behind else at
-        if by is not None and mine > by:
+        if by is not None and mine > max(by, now):
             return mine
         until = at + self.guard
         passes = OVERTAKES if by is None and weight == 1 else FIXED
@@ -374,9 +391,23 @@ class SlotBook:
         self._write_settled(connection)
         self._register.leave(connection)
 
+    def _status(self, connection: sqlite3.Connection) -> BookStatus:
+        self._write_settled(connection)
+        now = self._clock.now()
+        state = self._register.state(connection, now)
+        return BookStatus.read(connection, self.config, state, now)
+
+    def _moments(self, connection: sqlite3.Connection) -> list[int]:
+        self._write_settled(connection)
+        return [until for (until,) in connection.execute(_MOMENTS)]
+
     def _write_settled(self, connection: sqlite3.Connection) -> None:
         while self._left:
             connection.execute(_SETTLE, self._left.popleft())
+
+
+def _forget(connection: sqlite3.Connection) -> None:
+    connection.execute("UPDATE slots SET until = 0, settled = 1")
 
 
 def windows(config: QuotaConfig) -> list[tuple[int, int]]:
