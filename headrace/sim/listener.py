@@ -60,6 +60,9 @@ class Listener:
                     continue
         finally:
             self._close_door()
+            if self._connecting:
+                await asyncio.wait(self._connecting)
+            self._drop_connections()
             self._placeholder.close()
 
     def mind_door(self) -> None:
@@ -92,6 +95,9 @@ class Listener:
             asyncio.get_running_loop().remove_reader(self._door)
             self._door.close()
             self._door = None
+        self._drop_connections()
+
+    def _drop_connections(self) -> None:
         for connection in list(self._connections):
             connection.reset()
 
