@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -12,7 +13,13 @@ from pathlib import Path
 import pytest
 
 from headrace.errors import StateError
-from headrace.leases import DamagedLeases, LeaseStoreUnavailable, NewerLeases, SqliteLeases
+from headrace.leases import (
+    DamagedLeases,
+    LeaseLost,
+    LeaseStoreUnavailable,
+    NewerLeases,
+    SqliteLeases,
+)
 
 NAME = "coinbase/BTC-USD"
 
@@ -87,6 +94,21 @@ def test_the_documented_remedy_keeps_the_token_rising(store: SqliteLeases) -> No
     for path in store.path.parent.iterdir():
         path.rename(path.with_name(f"away-{path.name}"))
     assert store.acquire(NAME, run_id="two", ttl_s=60).token > held.token
+
+
+def test_a_file_without_its_log_keeps_the_token_rising(store: SqliteLeases, tmp_path: Path) -> None:
+    """What a copy of the main file alone has forgotten must not come back as an older token."""
+    with closing(sqlite3.connect(store.path, isolation_level=None)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM lease").fetchone()
+        held = store.acquire(NAME, run_id="one", ttl_s=60)
+        copy = SqliteLeases(tmp_path / "copy")
+        copy.path.parent.mkdir()
+        shutil.copy(store.path, copy.path)
+    assert NAME not in [state.name for state in copy.list()]
+    with pytest.raises(LeaseLost, match="no longer knows of it"):
+        copy.check(held)
+    assert copy.acquire(NAME, run_id="two", ttl_s=60).token > held.token
 
 
 def test_a_newer_file_is_refused(store: SqliteLeases) -> None:

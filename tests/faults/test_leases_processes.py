@@ -155,7 +155,7 @@ def acquired_within(store: SqliteLeases, limit_s: float) -> Any:
 def test_a_holder_killed_at_its_renewal_leaves_a_good_file(
     start: Start, store: SqliteLeases
 ) -> None:
-    dying = start("dying", 0.9, HEADRACE_KILL_AT="during-renewal:2")
+    dying = start("dying", 3.0, HEADRACE_KILL_AT="during-renewal:2")
     dying.says()
     assert dying.process.wait(timeout=20) == -signal.SIGKILL
     assert store.acquire(NAME, run_id="next", ttl_s=60).predecessor is not None
@@ -254,18 +254,21 @@ def test_a_crowd_of_threads_and_processes(tmp_path: Path, store: SqliteLeases) -
     assert len(store.list()) == 1 + 50 + 4
 
 
-def test_renewal_survives_a_locked_file(tmp_path: Path) -> None:
+def test_renewal_survives_a_locked_file(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Locked for longer than a call waits, for less than the lease lasts."""
     store = SqliteLeases(tmp_path, busy_timeout_s=0.05)
     losses: list[LeaseLost] = []
-    with hold(store, NAME, run_id="one", ttl_s=3.0, on_lost=losses.append) as lease:
+    with hold(store, NAME, run_id="one", ttl_s=6.0, on_lost=losses.append) as lease:
         with closing(sqlite3.connect(store.path, isolation_level=None)) as writer:
             writer.execute("BEGIN IMMEDIATE")
-            time.sleep(2.0)
+            while lease.left_s > 3.0:
+                time.sleep(0.1)
             writer.execute("ROLLBACK")
-        time.sleep(1.5)
+        while lease.left_s < 3.5 and not lease.lost:
+            time.sleep(0.1)
         lease.check()
     assert losses == []
+    assert "could not be renewed" in caplog.text
 
 
 def test_a_file_locked_for_ever_loses_the_lease(
