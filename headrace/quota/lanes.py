@@ -19,3 +19,6 @@ class Lane(IntEnum):
 #: How often in a row those who wait may be overtaken before it is their turn. So a worse lane keeps
 #: at least one permit in nine, however much the better ones want.
 OVERTAKES = 8
+
+#: How many wait in each lane when nobody does.
+NOBODY = (0,) * len(Lane)

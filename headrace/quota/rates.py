@@ -56,7 +56,7 @@ def parse_rates(value: str | Sequence[object]) -> tuple[QuotaRate, ...]:
     parts: list[object] = []
     for piece in [value] if isinstance(value, str) else value:
         parts.extend(piece.split(",") if isinstance(piece, str) else [piece])
-    if [str(part).strip().lower() for part in parts] == ["none"]:
+    if len(parts) == 1 and isinstance(parts[0], str) and parts[0].strip().lower() == "none":
         return UNLIMITED
     if not parts:
         raise RatesError(value, "no rate is given")

@@ -27,7 +27,7 @@ from typing import NamedTuple
 from headrace.quota import schema
 from headrace.quota.clock import MS, NS, Clock
 from headrace.quota.config import QuotaConfig
-from headrace.quota.lanes import OVERTAKES, Lane
+from headrace.quota.lanes import NOBODY, OVERTAKES, Lane
 from headrace.quota.overtake import FIXED, Waiting, overtaken
 from headrace.quota.register import Register, State
 from headrace.quota.status import BookStatus
@@ -117,7 +117,7 @@ class SlotBook:
     # -- booking --------------------------------------------------------------------------------
 
     def book(
-        self, lane: Lane, *, weight: int = 1, by: int | None = None, waiting: Sequence[int] = ()
+        self, lane: Lane, *, weight: int = 1, by: int | None = None, waiting: Sequence[int] = NOBODY
     ) -> Slot | int:
         """Book the next slot.
 

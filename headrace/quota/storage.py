@@ -80,7 +80,7 @@ class StateFile:
             try:
                 return self._transact(work, *args, **kw)
             except sqlite3.DatabaseError as error:
-                if error.sqlite_errorcode not in _DAMAGE:
+                if not _is_damage(error):
                     raise
                 self._set_aside(error)
                 self._connect(lost=True)
@@ -167,7 +167,7 @@ class StateFile:
             try:
                 self._prepare(lost=lost)
             except sqlite3.DatabaseError as error:
-                if error.sqlite_errorcode not in _DAMAGE:
+                if not _is_damage(error):
                     raise
                 self._set_aside(error)
                 self._prepare(lost=True)
@@ -229,6 +229,10 @@ class StateFile:
         return QuotaUnavailable(
             self.path, problem or str(error), hint="Check the folder, its permissions and the disk"
         )
+
+
+def _is_damage(error: sqlite3.Error) -> bool:
+    return getattr(error, "sqlite_errorcode", None) in _DAMAGE  # errors of the module have no code
 
 
 def _inode(path: str) -> int | None:

@@ -1,0 +1,271 @@
+"""The book of slots, on a clock that the test moves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headrace.quota import Lane, QuotaConfig
+from headrace.quota.slots import Slot, SlotBook
+
+S = 1_000_000_000
+MS = 1_000_000
+WINDOW = S + 2 * MS  # a second and its margin
+GUARD = 20 * MS
+
+Open = Callable[..., SlotBook]
+
+
+@pytest.fixture
+def open_book(tmp_path: Path, clock: Any) -> Iterator[Open]:
+    """Opens the same file again and again; every book counts as a process of its own."""
+    with ExitStack() as stack:
+
+        def opened(rates: str = "3/s", **settings: Any) -> SlotBook:
+            config = QuotaConfig(name="x", rates=rates, **settings)
+            book = SlotBook(tmp_path / "quota.sqlite", config, clock)
+            stack.callback(book.close)
+            return book
+
+        yield opened
+
+
+def taken(book: SlotBook, lane: Lane = Lane.BACKFILL, **how: Any) -> Slot:
+    slot = book.book(lane, **how)
+    assert isinstance(slot, Slot)
+    return slot
+
+
+def left(book: SlotBook, at: int, lane: Lane = Lane.BACKFILL) -> Slot:
+    """Book a permit that leaves at once."""
+    slot = taken(book, lane)
+    assert slot.at == at
+    book.settle(slot, at)
+    return slot
+
+
+def test_a_window_is_free_at_first_then_closed_for_its_length(open_book: Open, clock: Any) -> None:
+    book, start = open_book(), clock.at
+    for _ in range(3):
+        left(book, start)
+    assert taken(book).at == start + WINDOW
+
+
+def test_an_unsettled_permit_counts_until_its_guard_ends(open_book: Open, clock: Any) -> None:
+    book = open_book("1/s")
+    taken(book)
+    later = taken(book)
+    assert later.at == clock.at + GUARD + WINDOW
+    assert not later.tight
+
+
+def test_tightening_takes_back_what_the_guard_reserved(open_book: Open, clock: Any) -> None:
+    book = open_book("1/s")
+    first, later = taken(book), taken(book)
+    book.settle(first, clock.at + 1 * MS)
+    tightened = book.tighten(later)
+    assert tightened is not None
+    assert tightened.at == clock.at + 1 * MS + WINDOW
+
+
+def test_every_rate_holds(open_book: Open, clock: Any) -> None:
+    book, start = open_book("2/s,3/m"), clock.at
+    for _ in range(2):
+        left(book, start)
+    third = taken(book)
+    assert third.at == start + WINDOW
+    book.settle(third, third.at)
+    assert taken(book).at == start + 60 * S + 2 * MS
+
+
+def test_weighted_permits_count_as_many(open_book: Open, clock: Any) -> None:
+    book, start = open_book(), clock.at
+    book.settle(taken(book, weight=2), start)
+    assert taken(book, weight=2).at == start + WINDOW
+    assert book.status().windows[0].used == 2
+
+
+def test_a_burst_paces_by_plan_so_that_lateness_does_not_add_up(
+    open_book: Open, clock: Any
+) -> None:
+    book, start = open_book("10/s", burst=1), clock.at
+    slots = []
+    for _ in range(5):
+        slot = taken(book)
+        clock.at = slot.at + 5 * MS
+        book.settle(slot, clock.at)
+        slots.append(slot.at - start)
+    assert slots == [n * WINDOW // 10 for n in range(5)]
+
+
+def test_a_slot_beyond_the_deadline_is_not_booked(open_book: Open, clock: Any) -> None:
+    book, start = open_book("1/s"), clock.at
+    left(book, start)
+    assert book.book(Lane.BACKFILL, by=start + S) == start + WINDOW
+    assert book.book(Lane.BACKFILL, by=0) == start + WINDOW
+    assert taken(book).at == start + WINDOW
+
+
+def test_what_was_given_back_can_be_booked_again(open_book: Open, clock: Any) -> None:
+    book, start = open_book("1/s"), clock.at
+    left(book, start)
+    book.give_back(taken(book))
+    assert taken(book).at == start + WINDOW
+
+
+def test_who_overslept_moves_to_now_if_nobody_relied_on_the_slot(
+    open_book: Open, clock: Any
+) -> None:
+    book = open_book("2/s")
+    slot = taken(book)
+    clock.at = slot.until + 5 * MS
+    assert slot.late(clock.at)
+    delayed = book.delay(slot)
+    assert delayed is not None
+    assert (delayed.at, delayed.until) == (clock.at, clock.at + GUARD)
+
+
+def test_who_overslept_books_again_if_somebody_relied_on_the_slot(
+    open_book: Open, clock: Any
+) -> None:
+    book = open_book("1/s")
+    slot, dependent = taken(book), taken(book)
+    clock.at = slot.until + 5 * MS
+    assert book.delay(slot) is None
+    assert taken(book).at == dependent.until + WINDOW
+
+
+def test_a_better_lane_takes_the_next_slot_and_the_others_move_back(
+    open_book: Open, clock: Any
+) -> None:
+    backfill, ingest = open_book("1/s"), open_book("1/s")
+    left(backfill, clock.at)
+    waiting = taken(backfill)
+    urgent = taken(ingest, Lane.INGEST)
+    assert urgent.at == waiting.at
+    clock.at = urgent.at
+    assert ingest.confirm(urgent) == urgent
+    moved = backfill.confirm(waiting)
+    assert moved is not None
+    assert moved.at == urgent.until + WINDOW
+    clock.at = moved.at
+    assert backfill.confirm(moved) == moved
+
+
+def test_a_slot_whose_moment_has_come_is_not_taken_from_its_holder(
+    open_book: Open, clock: Any
+) -> None:
+    backfill, ingest = open_book("1/s"), open_book("1/s")
+    left(backfill, clock.at)
+    waiting = taken(backfill)
+    clock.at = waiting.at
+    assert taken(ingest, Lane.INGEST).at == waiting.until + WINDOW
+    assert backfill.confirm(waiting) == waiting
+
+
+def test_nobody_is_overtaken_for_ever(open_book: Open, clock: Any) -> None:
+    backfill, ingest = open_book("1/s"), open_book("1/s")
+    left(backfill, clock.at)
+    waiting = taken(backfill)
+    before = 0
+    while (urgent := taken(ingest, Lane.INGEST)).at < taken_at(backfill, waiting):
+        before += 1
+        clock.at = urgent.at
+        ingest.settle(urgent, urgent.at)
+    assert before == 8
+
+
+def taken_at(book: SlotBook, slot: Slot) -> int:
+    held = book.confirm(slot)
+    assert held is not None
+    return held.at
+
+
+def test_a_process_with_one_thread_takes_turns_with_a_greedy_one(
+    open_book: Open, clock: Any
+) -> None:
+    greedy, modest = open_book("1/s"), open_book("1/s")
+    left(greedy, clock.at)
+    slots = [taken(greedy) for _ in range(4)]
+    assert taken(modest).at == slots[1].at
+
+
+def test_a_deadline_is_kept_though_a_better_lane_comes(open_book: Open, clock: Any) -> None:
+    backfill, ingest = open_book("1/s"), open_book("1/s")
+    left(backfill, clock.at)
+    promised = taken(backfill, by=clock.at + 2 * S)
+    taken(ingest, Lane.INGEST)
+    assert backfill.confirm(promised) == promised
+
+
+def test_45_refusals_of_one_moment_slow_down_once(open_book: Open, clock: Any) -> None:
+    books = [open_book("10/s") for _ in range(3)]
+    sent = clock.at
+    clock.advance(0.05)
+    for number in range(45):
+        books[number % 3].throttled(sent, 0)
+    assert books[0].status().slowdown == 1.5
+    clock.advance(1)
+    books[1].throttled(clock.at - 1, 0)
+    assert books[0].status().slowdown == 2.25
+
+
+def test_a_slow_down_stretches_windows_is_capped_and_eases(open_book: Open, clock: Any) -> None:
+    book = open_book("1/s")
+    for _ in range(20):
+        clock.advance(1)
+        book.throttled(clock.at, 0)
+        clock.advance(0.001)
+    assert book.status().slowdown == 8
+    left(book, clock.at)
+    assert taken(book).at == clock.at + 8 * WINDOW
+    stale = clock.at - 10 * S
+    book.ease(stale)
+    assert book.status().slowdown == 8
+    for _ in range(60):
+        book.ease(clock.at)
+    assert book.status().slowdown == 1
+
+
+def test_retry_after_holds_for_everybody_and_for_what_is_booked(
+    open_book: Open, clock: Any
+) -> None:
+    one, other = open_book(), open_book()
+    for _ in range(3):
+        left(one, clock.at)
+    booked = taken(other)
+    one.throttled(clock.at, 5 * S)
+    assert taken(one).at == clock.at + 5 * S
+    clock.at = booked.at
+    assert other.confirm(booked) is None
+
+
+def test_a_retry_after_beyond_belief_is_capped(open_book: Open, clock: Any) -> None:
+    book = open_book(retry_after_cap_s=10)
+    book.throttled(clock.at, 86_400 * S)
+    assert taken(book).at == clock.at + 10 * S
+
+
+def test_the_book_stays_small(open_book: Open, clock: Any) -> None:
+    book = open_book("5/s")
+    for _ in range(500):
+        slot = taken(book)
+        clock.at = max(clock.at, slot.at)
+        book.settle(slot, clock.at)
+    assert len(book.moments()) < 64
+
+
+def test_status_shows_windows_lanes_and_processes(open_book: Open, clock: Any) -> None:
+    one, other = open_book("2/s,50/m"), open_book("2/s,50/m")
+    clock.advance(1)
+    for book in (one, other):
+        book.settle(taken(book, waiting=(0, 1, 4)), clock.at)
+    taken(one, Lane.INGEST, waiting=(0, 0, 4))
+    status = one.status()
+    assert [window.used for window in status.windows] == [2, 2]
+    assert status.waiting == {Lane.RETRY: 0, Lane.INGEST: 3, Lane.BACKFILL: 8}
+    assert [process.grants for process in status.processes] == [1, 1]

@@ -1,0 +1,128 @@
+"""No window ever holds more than its limit, whatever processes and schedulers do."""
+
+from __future__ import annotations
+
+import heapq
+import random
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from headrace.quota import Lane, QuotaConfig
+from headrace.quota.slots import Slot, SlotBook
+
+S = 1_000_000_000
+MS = 1_000_000
+
+
+@dataclass
+class World:
+    """Callers on a simulated clock: they are woken late, killed, overtaken and slow to settle."""
+
+    rates: str
+    seed: int
+    burst: int | None = None
+    at: int = 1_000 * S
+    boot_id: str = "boot"
+    departures: list[int] = field(default_factory=list)
+
+    def now(self) -> int:
+        return self.at
+
+    def run(self, folder: Path, processes: int, callers: int, permits: int) -> None:
+        chance = random.Random(self.seed)
+        config = QuotaConfig(name="x", rates=self.rates, burst=self.burst)
+        books = [SlotBook(folder / "q.sqlite", config, self) for _ in range(processes)]
+        agenda: list[tuple[int, int, SlotBook, Slot | None]] = []
+        for number in range(callers):
+            when = self.at + chance.randrange(S)
+            heapq.heappush(agenda, (when, number, books[number % processes], None))
+        number = callers
+        while len(self.departures) < permits and agenda:
+            when, _, book, slot = heapq.heappop(agenda)
+            self.at = max(self.at, when) + chance.randrange(200_000)
+            number += 1
+            slot = self._step(book, slot, chance)
+            wake = self._wakes(book, slot, chance)
+            heapq.heappush(agenda, (wake, number, book, slot))
+        for book in books:
+            book.close()
+
+    def _step(self, book: SlotBook, slot: Slot | None, chance: random.Random) -> Slot | None:
+        """One thread runs for a moment; what it returns is the slot that it now waits for."""
+        if slot is None:
+            booked = book.book(chance.choice(list(Lane)))
+            assert isinstance(booked, Slot)
+            if booked.at > self.at:
+                return booked
+            slot = booked
+        elif slot.at > self.at:
+            return book.tighten(slot)
+        else:
+            held = book.confirm(slot)
+            if held is None or held.at > self.at:
+                return held
+            slot = held
+        if chance.random() < 0.02:
+            return None  # killed: neither leaves nor settles
+        if chance.random() < 0.03:
+            book.give_back(slot)
+            return None
+        self.at += int(chance.expovariate(1 / MS))  # held up between the answer and leaving
+        held_or_none: Slot | None = slot
+        while held_or_none is not None and held_or_none.late(self.at):
+            held_or_none = book.delay(held_or_none)
+            self.at += int(chance.expovariate(1 / MS))
+        if held_or_none is not None:
+            self.departures.append(self.at)
+            book.settle(held_or_none, self.at)
+        return None
+
+    def _wakes(self, book: SlotBook, slot: Slot | None, chance: random.Random) -> int:
+        late = int(chance.expovariate(1 / (0.3 * MS)))
+        if chance.random() < 0.05:
+            late += chance.randrange(80 * MS)
+        if slot is None:
+            return self.at + late + chance.choice([0, 0, chance.randrange(S)])
+        look_again = slot.at - 2 * book.guard
+        return (slot.at if slot.tight or look_again <= self.at else look_again) + late
+
+
+def overfull(departures: list[int], limit: int, length: int) -> list[int]:
+    """How far beyond the limit a window was hit: nanoseconds by which a permit came too early."""
+    ordered = sorted(departures)
+    return [
+        length - (later - earlier)
+        for earlier, later in zip(ordered, ordered[limit:], strict=False)
+        if later - earlier < length
+    ]
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    seed=st.integers(0, 2**32),
+    processes=st.integers(1, 5),
+    callers=st.integers(1, 24),
+    rates=st.sampled_from(["1/s", "3/s", "10/s", "20/s,100/10s", "4/100ms"]),
+    burst=st.sampled_from([None, None, 1, 3]),
+)
+def test_no_window_holds_more_than_its_limit(
+    seed: int, processes: int, callers: int, rates: str, burst: int | None
+) -> None:
+    world = World(rates, seed, burst)
+    with tempfile.TemporaryDirectory() as folder:
+        world.run(Path(folder), processes, callers, permits=120)
+    for rate in QuotaConfig(name="x", rates=rates).rates:
+        assert overfull(world.departures, rate.limit, rate.interval_ms * MS) == []
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_quota_is_used_by_those_who_always_want(tmp_path: Path, seed: int) -> None:
+    world = World("10/s", seed)
+    world.run(tmp_path, processes=3, callers=12, permits=400)
+    ordered = sorted(world.departures)
+    assert (ordered[-1] - ordered[0]) / S < 1.12 * len(ordered) / 10
