@@ -19,8 +19,8 @@ ENVIRONMENT_VARIABLE = "HEADRACE_KILL_AT"
 #: Every kill point, and the moment it stands for.
 KILL_POINTS = {
     "after-fetch": "a chunk's rows are in memory, nothing is written",
-    "during-part": "half of a part's bytes are written under a temporary name",
-    "before-rename": "the part is complete and durable under its temporary name",
+    "during-part": "half of a file is written under its temporary name (any file of a local lake)",
+    "before-rename": "a file is complete and durable under its temporary name (likewise)",
     "after-part": "the part is durable under its final name, its caller does not know yet",
     "before-checkpoint": "parts are durable, the checkpoint is about to be saved",
     "after-checkpoint": "the checkpoint is saved, the run goes on",

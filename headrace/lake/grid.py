@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from headrace.lake.exceptions import GridDamaged
+from headrace.lake.exceptions import GridDamaged, ObjectMissing
 from headrace.lake.names import exchange_prefix
 from headrace.lake.store import Store
 
@@ -90,9 +90,12 @@ def load_or_create_grid(store: Store, exchange: str, cell_pages: int) -> Grid:
     """
     key = grid_key(exchange)
     offered = Grid(cell_pages)
-    record = _GridFile(GRID_VERSION, offered.cell_pages, PAGE_IDS)
-    if store.put_if_absent(key, msgspec.json.encode(record) + b"\n"):
-        return offered
+    try:
+        return _parse(store.get(key), store.place(key))
+    except ObjectMissing:
+        record = _GridFile(GRID_VERSION, offered.cell_pages, PAGE_IDS)
+        if store.put_if_absent(key, msgspec.json.encode(record) + b"\n"):
+            return offered
     return _parse(store.get(key), store.place(key))
 
 

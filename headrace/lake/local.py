@@ -123,6 +123,7 @@ class LocalStore:
         """See `Store.check`."""
         if self._root.exists() and not self._root.is_dir():
             raise StoreUnusable("use", self.location, "it is a file, not a folder")
+        self.sweep("")
         self.put(PROBE_KEY, b"may be removed\n")
         self.delete(PROBE_KEY)
 

@@ -18,7 +18,7 @@ from headrace.lake.digest import ContentDigest, content_digest
 from headrace.lake.exceptions import InvalidTrades, MergeRefused, PartUnreadable
 from headrace.lake.footer import PartFooter
 from headrace.lake.merging import MIN_PIECES, merge_plan, touching_runs
-from headrace.lake.names import canonical_product, product_prefix
+from headrace.lake.names import canonical_product, exchange_prefix, product_prefix
 from headrace.lake.parts import Part, PartReceipt
 from headrace.lake.rows import rows_between
 
@@ -99,7 +99,10 @@ def sweep(raw: RawLake, product: str) -> SweepReceipt:
         StoreError: if the store fails.
     """
     product = canonical_product(product)
-    leftovers = raw.store.sweep(product_prefix(raw.exchange, product))
+    leftovers = [
+        *raw.store.sweep(exchange_prefix(raw.exchange)),
+        *raw.store.sweep(product_prefix(raw.exchange, product)),
+    ]
     listing = raw.parts(product)
     removed: list[Part] = []
     kept: list[tuple[Part, str]] = []
