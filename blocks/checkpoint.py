@@ -7,14 +7,23 @@ turn an older or damaged checkpoint into "there is none"; reading and upgrading 
 from __future__ import annotations
 
 import logging
+import threading
 from typing import Any
+from uuid import UUID
 
 import httpx
 from prefect.blocks.core import Block
-from prefect.client.orchestration import get_client
-from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
+from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.client.schemas.actions import BlockDocumentCreate, BlockDocumentUpdate
+from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound, PrefectHTTPStatusError
 from pydantic import Field
-from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_random_exponential
+from tenacity import (
+    RetryCallState,
+    Retrying,
+    retry_if_exception_type,
+    stop_after_delay,
+    wait_random_exponential,
+)
 
 from blocks.names import checkpoint_name
 from headrace.pull.checkpoints import Checkpoint, read_checkpoint
@@ -57,6 +66,7 @@ class BlockCheckpoints:
         self.lake = lake
         self._patience_s = patience_s
         self._gave_up = False
+        self._documents: dict[str, UUID] = {}
 
     def load(self, source: str, product: str) -> Checkpoint | None:
         """As `CheckpointStore.load`."""
@@ -84,17 +94,16 @@ class BlockCheckpoints:
 
     def save(self, checkpoint: Checkpoint) -> None:
         """As `CheckpointStore.save`; an API that does not answer is asked again for a minute."""
-        name = checkpoint_name(self.lake, checkpoint.source, checkpoint.product)
-        block = ProductCheckpoint(checkpoint=checkpoint.model_dump(mode="json"))
         attempts = Retrying(
             stop=stop_after_delay(0.0 if self._gave_up else self._patience_s),
             wait=wait_random_exponential(multiplier=0.5, max=5.0),
-            retry=retry_if_exception_type(_UNREACHABLE),
+            retry=retry_if_exception_type((*_UNREACHABLE, ObjectAlreadyExists, ObjectNotFound)),
+            before_sleep=_forget_registration,
             reraise=True,
         )
         try:
-            attempts(block.save, name, overwrite=True)
-        except _UNREACHABLE as error:
+            attempts(self._save, checkpoint)
+        except (*_UNREACHABLE, ObjectAlreadyExists, ObjectNotFound) as error:
             self._gave_up = True
             raise CheckpointNotSaved(
                 f"the Prefect API did not take the checkpoint of {checkpoint.product} "
@@ -102,6 +111,61 @@ class BlockCheckpoints:
                 hint="The data is in the lake; the next run goes on from there",
             ) from error
         self._gave_up = False
+
+    def _save(self, checkpoint: Checkpoint) -> None:
+        """Create or update the document.
+
+        `Block.save` registers the block's type each time, which fails when two threads do it at
+        once for the first time, and takes a third longer.
+        """
+        name = checkpoint_name(self.lake, checkpoint.source, checkpoint.product)
+        type_id, schema_id = _registered()
+        data = {"checkpoint": checkpoint.model_dump(mode="json")}
+        with get_client(sync_client=True) as client:
+            document_id = self._documents.get(name) or _document_id(client, name)
+            if document_id is None:
+                created = client.create_block_document(
+                    BlockDocumentCreate(
+                        name=name, data=data, block_type_id=type_id, block_schema_id=schema_id
+                    )
+                )
+                document_id = created.id
+            else:
+                self._documents.pop(name, None)
+                client.update_block_document(
+                    document_id,
+                    BlockDocumentUpdate(
+                        block_schema_id=schema_id, data=data, merge_existing_data=False
+                    ),
+                )
+        self._documents[name] = document_id
+
+
+_REGISTERING = threading.Lock()
+
+
+def _registered() -> tuple[UUID, UUID]:
+    """Ids of the block's type and schema, registered by the first thread that needs them."""
+    with _REGISTERING:
+        kind = ProductCheckpoint
+        if kind._block_type_id is None or kind._block_schema_id is None:
+            kind.register_type_and_schema(_sync=True)
+        if kind._block_type_id is None or kind._block_schema_id is None:
+            raise RuntimeError("Prefect registered a block type without an id")
+        return kind._block_type_id, kind._block_schema_id
+
+
+def _forget_registration(_attempt: RetryCallState) -> None:
+    """Register anew before the next attempt: the database may be another one by then."""
+    ProductCheckpoint._block_type_id = ProductCheckpoint._block_schema_id = None
+
+
+def _document_id(client: SyncPrefectClient, name: str) -> UUID | None:
+    slug = ProductCheckpoint.get_block_type_slug()
+    try:
+        return client.read_block_document_by_name(name, slug).id
+    except ObjectNotFound:
+        return None
 
 
 def _short(error: BaseException) -> str:

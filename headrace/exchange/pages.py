@@ -6,12 +6,15 @@ value which cannot be kept exactly is refused as a whole, with the place and the
 
 from __future__ import annotations
 
-import itertools
+import math
 import re
 from dataclasses import dataclass
+from itertools import islice
+from operator import lt
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from headrace.exchange.exceptions import BadAnswer, StuckPage, ValueRefused
 from headrace.exchange.times import parse_times
@@ -21,8 +24,7 @@ from headrace.trades import RAW_SCHEMA
 PAGE_LIMIT = 1000
 
 _MAX_ID = 2**63 - 1
-_PLAIN_CHARACTERS = "0123456789.\n"
-_DECIMAL = re.compile(r"-?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?", re.ASCII)
+_DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?", re.ASCII)
 _TEXT_ID = re.compile(r"[1-9][0-9]{0,18}")
 
 
@@ -85,14 +87,14 @@ def decode_page(body: bytes, *, product: str, after: int | None) -> Page:
     rows.reverse()
     ids = [row.trade_id for row in rows]
     trade_ids = _exact_ids(ids, product, after)
-    _check_order(trade_ids, product, after)
+    exact = _Exact(product, after, trade_ids)
     batch = pa.RecordBatch.from_arrays(
         [
             pa.array(trade_ids, pa.int64()),
-            _exact_times(rows, trade_ids, product, after),
-            _exact_decimals([row.price for row in rows], "price", trade_ids, product, after),
-            _exact_decimals([row.size for row in rows], "size", trade_ids, product, after),
-            _strings([row.side for row in rows], "side", trade_ids, product, after),
+            exact.times([row.time for row in rows]),
+            exact.decimals([row.price for row in rows], "price"),
+            exact.decimals([row.size for row in rows], "size"),
+            exact.strings([row.side for row in rows], "side"),
         ],
         schema=RAW_SCHEMA,
     )
@@ -100,86 +102,80 @@ def decode_page(body: bytes, *, product: str, after: int | None) -> Page:
 
 
 def _exact_ids(ids: list[int | str], product: str, after: int | None) -> list[int]:
-    """Ids as integers; text is taken if it is the plain decimal form of a positive integer."""
-    exact: list[int] = []
-    for value in ids:
-        if isinstance(value, str):
-            if not _TEXT_ID.fullmatch(value):
-                raise ValueRefused(
-                    f"trade_id {value!r} is no positive integer", product=product, cursor=after
-                )
-            value = int(value)
-        if not 1 <= value <= _MAX_ID:
-            raise ValueRefused(
-                f"trade_id {value} is outside 1..2^63-1", product=product, cursor=after
-            )
-        exact.append(value)
-    return exact
-
-
-def _check_order(ids: list[int], product: str, after: int | None) -> None:
-    if not ids:
-        return
-    if after is not None and ids[-1] >= after:
+    """Ids as rising integers; text is taken if it is the plain form of a positive integer."""
+    exact = [
+        value if isinstance(value, int) else _from_text(value, product, after) for value in ids
+    ]
+    if not exact:
+        return exact
+    if not all(map(lt, exact, islice(exact, 1, None))):
+        raise BadAnswer("the page is not ordered by id", product=product, cursor=after, status=200)
+    if exact[0] < 1 or exact[-1] > _MAX_ID:
+        worst = exact[0] if exact[0] < 1 else exact[-1]
+        raise ValueRefused(f"trade_id {worst} is outside 1..2^63-1", product=product, cursor=after)
+    if after is not None and exact[-1] >= after:
         raise StuckPage(
-            f"the page goes up to id {ids[-1]}, which is not below its cursor",
+            f"the page goes up to id {exact[-1]}, which is not below its cursor",
             product=product,
             cursor=after,
             hint="The server does not follow the cursor; nothing of this page was stored",
         )
-    # Sorting is a linear check here, since a good page is sorted already.
-    if len(set(ids)) != len(ids) or sorted(ids) != ids:
-        raise BadAnswer("the page is not ordered by id", product=product, cursor=after, status=200)
+    return exact
 
 
-def _exact_times(rows: list[_Row], ids: list[int], product: str, after: int | None) -> pa.Array:
-    try:
-        return parse_times([row.time for row in rows])
-    except ValueError as error:
-        message, index = error.args
+def _from_text(text: str, product: str, after: int | None) -> int:
+    if not _TEXT_ID.fullmatch(text):
         raise ValueRefused(
-            f"trade {ids[index]}: {message}", product=product, cursor=after
-        ) from error
+            f"trade_id {text!r} is no positive integer", product=product, cursor=after
+        )
+    return int(text)
 
 
-def _exact_decimals(
-    texts: list[str], name: str, ids: list[int], product: str, after: int | None
-) -> pa.Array:
-    """The texts unchanged, once each is known to be a finite decimal number.
+@dataclass(frozen=True, slots=True)
+class _Exact:
+    """Columns of one page; a value that cannot be held is refused with its trade and its text."""
 
-    The quick look is two passes at C speed: only digits and dots, and each parses as a number. What
-    does not pass it (exponents, signs) is looked at one by one.
-    """
-    column = _strings(texts, name, ids, product, after)
-    if not "\n".join(texts).strip(_PLAIN_CHARACTERS):
+    product: str
+    after: int | None
+    ids: list[int]
+
+    def times(self, texts: list[str]) -> pa.Array:
+        """UTC microseconds."""
         try:
-            column.cast(pa.float64())
-            return column
+            return parse_times(texts)
+        except ValueError as error:
+            message, index = error.args
+            raise self._refused(index, message) from error
+
+    def decimals(self, texts: list[str], name: str) -> pa.Array:
+        """The texts unchanged, once each is known to be a finite decimal number.
+
+        Arrow reads as a float what is a plain decimal, an infinity or not a number; a finite sum
+        rules the last two out. What does not pass that is looked at one by one.
+        """
+        column = self.strings(texts, name)
+        try:
+            total = pc.sum(column.cast(pa.float64())).as_py()
         except pa.ArrowInvalid:
-            pass
-    for trade_id, text in zip(ids, texts, strict=True):
-        if not _DECIMAL.fullmatch(text):
-            raise ValueRefused(
-                f"trade {trade_id}: {name} {text!r} is no decimal number",
-                product=product,
-                cursor=after,
-            )
-    return column
+            total = math.nan
+        if total is None or math.isfinite(total):
+            return column
+        for index, text in enumerate(texts):
+            if not _DECIMAL.fullmatch(text):
+                raise self._refused(index, f"{name} {text!r} is no decimal number")
+        return column
 
+    def strings(self, texts: list[str], name: str) -> pa.Array:
+        """The texts unchanged."""
+        try:
+            return pa.array(texts, pa.string())
+        except UnicodeEncodeError:
+            for index, text in enumerate(texts):
+                if any("\ud800" <= character <= "\udfff" for character in text):
+                    raise self._refused(index, f"{name} {text!r} is no Unicode text") from None
+            raise
 
-def _strings(
-    texts: list[str], name: str, ids: list[int], product: str, after: int | None
-) -> pa.Array:
-    try:
-        return pa.array(texts, pa.string())
-    except UnicodeEncodeError:
-        for trade_id, text in itertools.zip_longest(ids, texts):
-            try:
-                text.encode()
-            except UnicodeEncodeError as error:
-                raise ValueRefused(
-                    f"trade {trade_id}: {name} {text!r} is no Unicode text",
-                    product=product,
-                    cursor=after,
-                ) from error
-        raise
+    def _refused(self, index: int, problem: str) -> ValueRefused:
+        return ValueRefused(
+            f"trade {self.ids[index]}: {problem}", product=self.product, cursor=self.after
+        )

@@ -1,0 +1,241 @@
+"""The client against a real HTTP server that misbehaves in every way we know of."""
+
+import threading
+import time
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+
+import pytest
+
+from headrace.exchange import ExchangeClient
+from headrace.exchange.client import LONGEST_RETRY_AFTER_S, parse_retry_after
+from headrace.exchange.exceptions import (
+    BadAnswer,
+    ConnectionFailed,
+    Contradiction,
+    RequestRefused,
+    RetriesExhausted,
+    ServerError,
+    StuckPage,
+    Throttled,
+    UnknownProduct,
+)
+from headrace.exchange.retrying import RetryPolicy
+from headrace.exchange.signing import Credentials
+from headrace.exchange.transport import Timeouts, Transport
+from headrace.quota import BreakerConfig, Phase, QuotaConfig, open_gate, parse_rates
+from headrace.sim import (
+    ApiKey,
+    Cut,
+    Drip,
+    Empty,
+    Fault,
+    Hang,
+    Html,
+    Malformed,
+    Reset,
+    Respond,
+    SimulatedExchange,
+    Stuck,
+)
+from headrace.stopping import StopEvent, Stopped
+
+QUICK = RetryPolicy(first_pause_s=0.01, longest_pause_s=0.05)
+
+
+@pytest.fixture
+def sim():
+    with SimulatedExchange("BTC-USD:5000", "GONE-USD:0", seed=3) as exchange:
+        yield exchange
+
+
+@pytest.fixture
+def gate(tmp_path):
+    config = QuotaConfig(name="sim", rates=parse_rates("none"))
+    with open_gate(tmp_path / "quota", config, BreakerConfig(cooldown_s=0.1)) as opened:
+        yield opened
+
+
+@pytest.fixture
+def client(sim, gate):
+    with Transport(sim.url, timeouts=Timeouts(2, 2, 3)) as transport:
+        yield ExchangeClient(transport, gate, policy=QUICK)
+
+
+def ids(page):
+    return page.trades.column("trade_id").to_pylist()
+
+
+def test_a_page_holds_the_newest_trades_below_the_cursor_exactly_as_sent(sim, client):
+    page = client.page("BTC-USD", 2001)
+    truth = sim.history("BTC-USD").columns(1001, 2000)
+    assert ids(page) == list(truth.trade_id)
+    for name in ("price", "size", "side"):
+        assert page.trades.column(name).to_pylist() == list(getattr(truth, name))
+    microseconds = page.trades.column("time").cast("int64").to_pylist()
+    assert microseconds == list(truth.time_us)
+
+
+def test_connections_are_kept(sim, client):
+    for _ in range(20):
+        client.page("BTC-USD", 2001, limit=1)
+    assert client.stats.requests == 20
+    assert client._transport._pool.num_connections == 1
+
+
+TROUBLES = {
+    "html 502": Fault(action=Html(status=502), calls=3),
+    "html 522": Fault(action=Html(status=522), calls=3),
+    "html 200": Fault(action=Html(status=200), calls=3),
+    "length too long": Fault(action=Cut(how="length"), calls=2),
+    "connection closed": Fault(action=Cut(how="close"), calls=2),
+    "chunked and cut": Fault(action=Cut(how="chunked"), calls=2),
+    "reset": Fault(action=Reset(), calls=2),
+    "503": Fault(action=Respond(status=503), calls=3),
+    "429": Fault(action=Respond(status=429), calls=5),
+    "message": Fault(action=Malformed(shape="message"), calls=3),
+    "strings": Fault(action=Malformed(shape="strings"), calls=3),
+    "null": Fault(action=Malformed(shape="null"), calls=3),
+    "no price": Fault(action=Malformed(shape="priceless"), calls=3),
+    "null row": Fault(action=Malformed(shape="null_row"), calls=3),
+}
+
+
+@pytest.mark.parametrize("trouble", TROUBLES)
+def test_what_passes_is_asked_again_and_the_whole_page_comes(sim, client, trouble):
+    sim.add_fault(TROUBLES[trouble])
+    page = client.page("BTC-USD", 5001)
+    assert ids(page) == list(range(4001, 5001))
+    assert client.stats.requests == TROUBLES[trouble].calls + 1
+    assert client.stats.retries == TROUBLES[trouble].calls
+
+
+def test_html_is_never_quoted_at_length(sim, client):
+    sim.add_fault(Fault(action=Html(status=200)))
+    with pytest.raises(RetriesExhausted) as given_up:
+        client.page("BTC-USD", 5001)
+    assert isinstance(given_up.value.__cause__, BadAnswer)
+    assert len(str(given_up.value)) < 300
+    assert "BTC-USD after=5001" in str(given_up.value)
+
+
+def test_the_kind_of_a_failure_is_its_status_not_its_digits(sim, client):
+    sim.add_fault(Fault(action=Respond(status=500), cursor=4290))
+    with pytest.raises(RetriesExhausted) as given_up:
+        client.page("BTC-USD", 4290)
+    assert isinstance(given_up.value.__cause__, ServerError)
+    assert client.stats.throttled == 0
+    with pytest.raises(UnknownProduct) as unknown:
+        client.page("429-USD", 5001)
+    assert unknown.value.status == 404
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404])
+def test_what_stays_refused_is_asked_once_and_is_no_failure_of_the_server(
+    sim, client, gate, status
+):
+    sim.add_fault(Fault(action=Respond(status=status)))
+    for _ in range(6):
+        with pytest.raises((RequestRefused, UnknownProduct), match=str(status)):
+            client.page("BTC-USD", 5001)
+    assert sim.stats()["requests"] == 6
+    assert gate.status().breaker.phase is Phase.CLOSED
+
+
+def test_a_throttled_page_is_queued_again_up_to_ten_times(sim, client):
+    sim.add_fault(Fault(action=Respond(status=429)))
+    with pytest.raises(RetriesExhausted) as given_up:
+        client.page("BTC-USD", 5001)
+    assert isinstance(given_up.value.__cause__, Throttled)
+    assert client.stats.requests == 10
+
+
+def test_a_page_that_does_not_move_ends_after_a_few_tries(sim, client):
+    sim.add_fault(Fault(action=Stuck()))
+    client.page("BTC-USD", 5001)
+    with pytest.raises(RetriesExhausted) as given_up:
+        client.page("BTC-USD", 3001)
+    assert isinstance(given_up.value.__cause__, StuckPage)
+    assert "BTC-USD after=3001" in str(given_up.value)
+    assert client.stats.requests <= 6
+
+
+def test_an_empty_answer_where_trades_are_known_is_not_believed(sim, client):
+    sim.add_fault(Fault(action=Empty(), calls=2))
+    assert len(client.page("BTC-USD", 3001, known=1)) == 1000
+    sim.add_fault(Fault(action=Empty()))
+    with pytest.raises(RetriesExhausted) as given_up:
+        client.page("BTC-USD", 3001, known=1)
+    assert isinstance(given_up.value.__cause__, Contradiction)
+
+
+@pytest.mark.parametrize("action", [Hang(), Drip(every_s=0.3), Drip(every_s=0.3, part="head")])
+def test_a_request_has_a_total_time_limit(sim, gate, action):
+    sim.add_fault(Fault(action=action))
+    once = RetryPolicy(failed_attempts=1)
+    with Transport(sim.url, timeouts=Timeouts(1, 1, 1.5)) as transport:
+        client = ExchangeClient(transport, gate, policy=once)
+        began = time.monotonic()
+        with pytest.raises(RetriesExhausted, match=r"no complete answer|sent nothing"):
+            client.page("BTC-USD", 5001)
+        assert time.monotonic() - began < 5
+
+
+def test_a_stop_breaks_off_what_is_in_flight(sim, gate):
+    sim.add_fault(Fault(action=Hang()))
+    stop = StopEvent()
+    with Transport(sim.url, stop=stop) as transport:
+        client = ExchangeClient(transport, gate, stop=stop)
+        threading.Timer(0.3, stop.set).start()
+        began = time.monotonic()
+        with pytest.raises(Stopped):
+            client.page("BTC-USD", 5001)
+        assert time.monotonic() - began < 3
+
+
+def test_nobody_at_the_address_is_said_plainly(gate):
+    with Transport("http://127.0.0.1:9") as transport:
+        with pytest.raises(ConnectionFailed, match=r"nobody answers at http://127.0.0.1:9"):
+            transport.check_reachable()
+        with pytest.raises(ConnectionFailed):
+            transport.get("/products")
+
+
+def test_a_user_agent_is_always_sent(sim, client):
+    # The simulated exchange refuses requests without one, as the real one does.
+    assert len(client.page("BTC-USD", 11)) == 10
+    assert client._transport._pool.headers["User-Agent"].startswith("headrace/")
+
+
+def test_signed_requests_are_accepted_and_unsigned_ones_refused(gate):
+    secret = "c2VjcmV0LW9mLXRoZS10ZXN0"
+    key = ApiKey(key="k", secret=secret, passphrase="p")
+    with SimulatedExchange("BTC-USD:10", keys=[key]) as sim, Transport(sim.url) as transport:
+        signed = ExchangeClient(transport, gate, credentials=Credentials("k", secret, "p"))
+        assert ids(signed.page("BTC-USD", 11, limit=3)) == [8, 9, 10]
+        with pytest.raises(RequestRefused, match="401"):
+            ExchangeClient(transport, gate).page("BTC-USD", 11)
+    assert secret not in repr(Credentials("k", secret, "p"))
+
+
+def test_products_are_listed(sim, client):
+    assert [product.id for product in client.products()] == ["BTC-USD", "GONE-USD"]
+
+
+def test_no_cursor_below_one_is_ever_sent(sim, client):
+    with pytest.raises(ValueError, match="below 1"):
+        client.page("BTC-USD", 0)
+    assert sim.stats()["requests"] == 0
+
+
+def test_retry_after_in_all_its_forms():
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+
+    def read(text):
+        return parse_retry_after(text, clock=now.timestamp)
+
+    assert read("7") == 7
+    assert read(format_datetime(now + timedelta(seconds=30), usegmt=True)) == 30
+    assert read("100000") == LONGEST_RETRY_AFTER_S
+    for nothing in (None, "0", "-5", "soon", "nan", format_datetime(now - timedelta(hours=1))):
+        assert read(nothing) is None
