@@ -32,10 +32,12 @@ from headrace.cli.server.status import server_status
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(180)]
 
+# A shell starts background jobs with SIGINT ignored, and children inherit that.
 COMMAND = """
-import sys
+import signal, sys
 from pathlib import Path
 from headrace.cli.server import api_for_run
+signal.signal(signal.SIGINT, signal.default_int_handler)
 with api_for_run(Path(sys.argv[1])) as api:
     print("ready", api.origin, flush=True)
     sys.stdin.read()
