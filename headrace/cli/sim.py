@@ -66,7 +66,11 @@ def exchange(
         int | None, typer.Option(help="Of trades, delays and chances; default: 0.")
     ] = None,
     now: Annotated[
-        str | None, typer.Option(help="Time of the newest trades (ISO 8601); default: the present.")
+        str | None,
+        typer.Option(
+            help="Time of the newest trades (ISO 8601); default: the present. With seed and "
+            "product it decides every trade: give it to meet the same ones in a later run."
+        ),
     ] = None,
     config: Annotated[
         Path | None,

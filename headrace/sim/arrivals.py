@@ -10,7 +10,7 @@ from typing import Any
 
 from headrace.sim.faults import Subject
 
-_KEPT = 500_000
+_KEPT = 200_000
 
 
 @dataclass(slots=True)
@@ -38,7 +38,7 @@ class Arrival:
 
 
 class ArrivalLog:
-    """Every arrival since the last reset; of more than half a million only the newest.
+    """Every arrival since the last reset; of more than 200,000 only the newest.
 
     Written by the server's thread, read by any.
     """

@@ -10,7 +10,14 @@ import threading
 from dataclasses import dataclass
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
 
 from headrace.sim.actions import KINDS, Action, Refuse, Stale
 from headrace.sim.catalogue import first_problem
@@ -51,6 +58,12 @@ class Fault(BaseModel):
     calls: int | None = Field(default=None, ge=1)
     probability: float = Field(default=1.0, ge=0.0, le=1.0)
     between_s: tuple[float, float] | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> Fault:
+        if self.between_s is not None and self.between_s[0] >= self.between_s[1]:
+            raise ValueError("between_s ends before it begins")
+        return self
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,15 +69,16 @@ class SimulatedExchange:
     ) -> None:
         self.settings = ExchangeSettings.of(*products, now=now, **settings)
         self.simulation = ExchangeSimulation(self.settings, clock=clock)
-        self._loop = asyncio.new_event_loop()
         self._stop = asyncio.Event()
         self._ready = threading.Event()
         self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="simulated-exchange", daemon=True)
         self._listener: Listener | None = None
+        self._loop: asyncio.AbstractEventLoop
 
     def __enter__(self) -> Self:
         self._listener = listener_for(self.simulation)
+        self._loop = asyncio.new_event_loop()
         self._thread.start()
         self._ready.wait()
         if self._failure is not None:
@@ -92,6 +93,8 @@ class SimulatedExchange:
     ) -> None:
         self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join(_JOIN_S)
+        if self._thread.is_alive():
+            raise RuntimeError(f"the simulated exchange did not stop within {_JOIN_S:.0f} s")
 
     @property
     def url(self) -> str:

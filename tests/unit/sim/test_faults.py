@@ -117,6 +117,7 @@ def test_faults_are_read_as_written() -> None:
         ("html,calls", "field=value"),
         ("html,probability=2", "probability"),
         ("html,between_s=1", "between_s"),
+        ("html,between_s=20:10", "ends before it begins"),
     ],
 )
 def test_what_cannot_be_read_is_named(text: str, named: str) -> None:
