@@ -34,7 +34,7 @@ class Renewal:
         self._store = store
         self._lease = lease
         self._machine = machine
-        self._failing = False
+        self._failure: Exception | None = None
         self._done = threading.Event()
         self._thread = threading.Thread(
             target=self._run, name=f"lease-renewal {lease.name}", daemon=True
@@ -57,7 +57,9 @@ class Renewal:
             Seconds until the next attempt, or None if the lease is lost.
         """
         lease = self._lease
-        ttl_s = lease.grant.holder.ttl_s
+        if lease.left_s <= 0:
+            lease.lose(lease.over_time(self._failure))
+            return None
         asked_boot_s = self._machine.boot_s()
         kill_point("during-renewal")
         try:
@@ -66,25 +68,32 @@ class Renewal:
             lease.lose(loss)
             return None
         except Exception as error:  # noqa: BLE001 - whatever it is, the lease lasts until its end
-            if lease.left_s <= 0:
-                lease.lose(lease.over_time(error))
-                return None
-            if not self._failing:
-                _log.warning(
-                    "the lease on %s could not be renewed, %.0f s left: %s",
-                    lease.name,
-                    lease.left_s,
-                    error,
-                )
-            self._failing = True
-            return min(ttl_s * _RETRY_SHARE_OF_TTL, _LONGEST_RETRY_PAUSE_S, lease.left_s)
-        if self._failing:
+            return self._retry_after(error)
+        if self._failure is not None:
             _log.info("the lease on %s is renewed again", lease.name)
-        self._failing = False
-        lease.renewed(grant, until_boot_s=asked_boot_s + ttl_s)
-        return ttl_s * _SHARE_OF_TTL
+        self._failure = None
+        lease.renewed(grant, until_boot_s=asked_boot_s + grant.holder.ttl_s)
+        return self._until_due_s()
+
+    def _until_due_s(self) -> float:
+        """Seconds until so much of the lease is used up; a slow answer has used some of it."""
+        ttl_s = self._lease.grant.holder.ttl_s
+        return max(0.0, self._lease.left_s - ttl_s * (1 - _SHARE_OF_TTL))
+
+    def _retry_after(self, error: Exception) -> float:
+        lease = self._lease
+        if self._failure is None:
+            _log.warning(
+                "the lease on %s could not be renewed, %.0f s left: %s",
+                lease.name,
+                lease.left_s,
+                error,
+            )
+        self._failure = error
+        pause_s = min(lease.grant.holder.ttl_s * _RETRY_SHARE_OF_TTL, _LONGEST_RETRY_PAUSE_S)
+        return max(0.0, min(pause_s, lease.left_s))
 
     def _run(self) -> None:
-        pause_s: float | None = self._lease.grant.holder.ttl_s * _SHARE_OF_TTL
-        while pause_s is not None and not self._done.wait(max(0.0, pause_s)):
+        pause_s: float | None = self._until_due_s()
+        while pause_s is not None and not self._done.wait(pause_s):
             pause_s = self.step()

@@ -97,7 +97,7 @@ CUT_OFF = LeaseStoreUnavailable("table leases", "no route to host")
 
 def test_three_times_in_a_life(renewal: Renewal, lease: Lease, machine: StillMachine) -> None:
     machine.passed_s = 20
-    assert renewal.step() == 20
+    assert renewal.step() == pytest.approx(20)
     assert lease.left_s == TTL_S
 
 
@@ -106,8 +106,31 @@ def test_time_counts_from_before_the_question(
 ) -> None:
     """An answer that took 8 s renewed the lease 8 s ago, as far as we may rely on it."""
     store.takes_s = 8
-    renewal.step()
+    pause_s = renewal.step()
     assert lease.left_s == TTL_S - 8
+    assert pause_s == pytest.approx(20 - 8)
+
+
+def test_answers_slower_than_the_interval_are_asked_for_at_once(
+    renewal: Renewal, lease: Lease, store: FlakyLeases
+) -> None:
+    store.takes_s = 50
+    assert renewal.step() == 0
+    assert lease.left_s == TTL_S - 50
+
+
+def test_a_lease_that_is_over_is_not_renewed(
+    renewal: Renewal,
+    lease: Lease,
+    store: FlakyLeases,
+    machine: StillMachine,
+    told: list[LeaseLost],
+) -> None:
+    """Even if the store would still have it: who saw `lost` once must be able to rely on it."""
+    machine.passed_s = TTL_S
+    store.error = AssertionError("asked")
+    assert renewal.step() is None
+    assert [loss.reason for loss in told] == ["it was not renewed for 60 s"]
 
 
 def test_an_outage_shorter_than_the_life_is_survived(
@@ -125,7 +148,7 @@ def test_an_outage_shorter_than_the_life_is_survived(
         assert 0 < pause_s <= 5
         machine.passed_s += pause_s
     store.error = None
-    assert renewal.step() == 20
+    assert renewal.step() == pytest.approx(20)
     assert not lease.lost
     assert not told
     lease.check()
