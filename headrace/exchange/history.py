@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -27,28 +28,51 @@ def newest_id(client: ExchangeClient, product: str, *, lane: Lane = Lane.BACKFIL
     return page.last_id if len(page) else None
 
 
-def first_id(
-    client: ExchangeClient, product: str, newest: int, *, lane: Lane = Lane.BACKFILL
-) -> int:
-    """The lowest id that exists, given one that does.
+def both_ends(
+    client: ExchangeClient, product: str, *, lane: Lane = Lane.BACKFILL
+) -> tuple[int | None, Page]:
+    """The newest id, and the page of the lowest ids, asked for at the same time.
 
-    One request where history begins within the first page; otherwise a bisection between ids below
-    which nothing is and ids below which something is, ended by asking below the id found, which
-    must be answered with nothing. No cursor below 1 is sent.
+    Nothing can be planned before both are known, so one after the other would leave the quota
+    unused for the length of a second answer.
+    """
+    with ThreadPoolExecutor(1, thread_name_prefix="survey") as pool:
+        lowest = pool.submit(client.page, product, PAGE_LIMIT + 1, lane=lane)
+        newest = newest_id(client, product, lane=lane)
+        return newest, lowest.result()
+
+
+def first_id(
+    client: ExchangeClient,
+    product: str,
+    newest: int,
+    lowest: Page,
+    *,
+    lane: Lane = Lane.BACKFILL,
+) -> int:
+    """The lowest id that exists, given one that does and the page below PAGE_LIMIT + 1.
+
+    No further request where history begins at id 1; otherwise a bisection between ids below which
+    nothing is and ids below which something is, ended by asking below the id found, which must be
+    answered with nothing. No cursor below 1 is sent.
     """
     nothing_below, exists = 1, newest
-    probe = min(PAGE_LIMIT, newest) + 1
-    while nothing_below < exists:
-        page = client.page(product, probe, lane=lane)
+    page, probe = lowest, PAGE_LIMIT + 1
+    if len(page) == 0 and newest < probe:
+        # The first trades came in between the two answers.
+        page = client.page(product, probe, lane=lane, known=newest)
+    while True:
         if len(page) == 0:
             nothing_below = probe
         else:
-            exists = page.first_id
-            if len(page) < PAGE_LIMIT:
-                break
+            exists = min(exists, page.first_id)
+        if exists == nothing_below:
+            return exists
+        if 0 < len(page) < PAGE_LIMIT:
+            return _proven_first(client, product, exists, lane)
         near = exists - nothing_below <= PAGE_LIMIT
         probe = exists if near else (nothing_below + exists) // 2
-    return exists if nothing_below == exists else _proven_first(client, product, exists, lane)
+        page = client.page(product, probe, lane=lane)
 
 
 def _proven_first(client: ExchangeClient, product: str, candidate: int, lane: Lane) -> int:

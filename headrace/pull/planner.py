@@ -7,7 +7,13 @@ from datetime import UTC, datetime, timedelta
 
 from headrace.coverage import EMPTY, IntervalSet, Range
 from headrace.exchange.client import ExchangeClient
-from headrace.exchange.history import History, first_id, first_id_since, newest_id
+from headrace.exchange.history import (
+    History,
+    both_ends,
+    first_id,
+    first_id_since,
+    newest_id,
+)
 from headrace.pull.exceptions import LakeAhead
 from headrace.pull.request import PullRequest
 from headrace.quota import Lane
@@ -55,14 +61,10 @@ def survey(
         LakeAhead: the exchange shows no trade, although some are stored.
         ExchangeError: as the client's.
     """
-    shown = newest_id(client, product, lane=lane)
-    if shown is None:
-        if newest_seen:
-            raise LakeAhead(product, newest_seen)
+    history = _history(client, product, first_stored, newest_seen, lane)
+    if history is None:
         return Survey()
-    newest = max(shown, newest_seen)
-    first = first_stored or first_id(client, product, newest, lane=lane)
-    history = History(first, newest)
+    first, newest = history.first, history.newest
     begin, end = _asked(client, request, product, history, covered, lane, now)
     begin, end = max(begin, first), min(end, newest)
     if end < begin:
@@ -72,6 +74,23 @@ def survey(
         missing = missing & failed_before
     proven_empty = covered.gaps(1, first - 1)
     return Survey(history, (begin, end), proven_empty, missing)
+
+
+def _history(
+    client: ExchangeClient, product: str, first_stored: int | None, newest_seen: int, lane: Lane
+) -> History | None:
+    if first_stored is None:
+        shown, lowest = both_ends(client, product, lane=lane)
+    else:
+        shown, lowest = newest_id(client, product, lane=lane), None
+    if shown is None:
+        if newest_seen:
+            raise LakeAhead(product, newest_seen)
+        return None
+    newest = max(shown, newest_seen)
+    if lowest is not None:
+        first_stored = first_id(client, product, newest, lowest, lane=lane)
+    return History(first_stored or newest, newest)
 
 
 def _asked(
