@@ -45,7 +45,7 @@ def zeroed_tail(path: Path) -> None:
 def of_another_program(path: Path) -> None:
     path.unlink()
     with closing(sqlite3.connect(path)) as db:
-        db.execute("CREATE TABLE notes (text)")
+        db.execute("CREATE TABLE lease (name, token, stamp, holder)")
 
 
 def without_its_table(path: Path) -> None:
