@@ -29,16 +29,23 @@ _TEXT_ID = re.compile(r"[1-9][0-9]{0,18}")
 
 
 class _Row(msgspec.Struct, gc=False):
-    """The wire format of one trade; ids are numbers, in some feeds text."""
+    """The wire format of one trade."""
 
-    trade_id: int | str
+    trade_id: int
     time: str
     price: str
     size: str
     side: str
 
 
+class _TextIdRow(_Row, gc=False):
+    """The same in feeds that send ids as text, or both ways."""
+
+    trade_id: int | str  # type: ignore[assignment]
+
+
 _DECODER = msgspec.json.Decoder(list[_Row])
+_TEXT_ID_DECODER = msgspec.json.Decoder(list[_TextIdRow])
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +82,7 @@ def decode_page(body: bytes, *, product: str, after: int | None) -> Page:
         ValueRefused: one value cannot be held exactly.
     """
     try:
-        rows = _DECODER.decode(body)
+        rows = _rows(body, product, after)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         start = body[:60].decode("utf-8", "replace").strip()
         raise BadAnswer(
@@ -85,8 +92,8 @@ def decode_page(body: bytes, *, product: str, after: int | None) -> Page:
             status=200,
         ) from error
     rows.reverse()
-    ids = [row.trade_id for row in rows]
-    trade_ids = _exact_ids(ids, product, after)
+    trade_ids = [row.trade_id for row in rows]
+    _check_ids(trade_ids, product, after)
     exact = _Exact(product, after, trade_ids)
     batch = pa.RecordBatch.from_arrays(
         [
@@ -101,26 +108,33 @@ def decode_page(body: bytes, *, product: str, after: int | None) -> Page:
     return Page(product, after, batch)
 
 
-def _exact_ids(ids: list[int | str], product: str, after: int | None) -> list[int]:
-    """Ids as rising integers; text is taken if it is the plain form of a positive integer."""
-    exact = [
-        value if isinstance(value, int) else _from_text(value, product, after) for value in ids
-    ]
-    if not exact:
-        return exact
-    if not all(map(lt, exact, islice(exact, 1, None))):
+def _rows(body: bytes, product: str, after: int | None) -> list[_Row]:
+    try:
+        return _DECODER.decode(body)
+    except msgspec.ValidationError:
+        rows = _TEXT_ID_DECODER.decode(body)
+    for row in rows:
+        if isinstance(row.trade_id, str):
+            row.trade_id = _from_text(row.trade_id, product, after)
+    return list(rows)
+
+
+def _check_ids(ids: list[int], product: str, after: int | None) -> None:
+    """Ids must rise, be positive and 64 bit, and lie below the cursor."""
+    if not ids:
+        return
+    if not all(map(lt, ids, islice(ids, 1, None))):
         raise BadAnswer("the page is not ordered by id", product=product, cursor=after, status=200)
-    if exact[0] < 1 or exact[-1] > _MAX_ID:
-        worst = exact[0] if exact[0] < 1 else exact[-1]
+    if ids[0] < 1 or ids[-1] > _MAX_ID:
+        worst = ids[0] if ids[0] < 1 else ids[-1]
         raise ValueRefused(f"trade_id {worst} is outside 1..2^63-1", product=product, cursor=after)
-    if after is not None and exact[-1] >= after:
+    if after is not None and ids[-1] >= after:
         raise StuckPage(
-            f"the page goes up to id {exact[-1]}, which is not below its cursor",
+            f"the page goes up to id {ids[-1]}, which is not below its cursor",
             product=product,
             cursor=after,
             hint="The server does not follow the cursor; nothing of this page was stored",
         )
-    return exact
 
 
 def _from_text(text: str, product: str, after: int | None) -> int:

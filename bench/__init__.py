@@ -1,0 +1,1 @@
+"""Every claim about speed, measured beside a baseline: `python -m bench [NAME...]`."""

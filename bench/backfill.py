@@ -1,0 +1,140 @@
+"""The backfill against the least time that any client could take, and its cost beside a script.
+
+`quota`: pages at 15 requests/s with log-normal latency (P50 3 s, P95 5 s), for several pools; wall
+time against a discrete-event ideal with the same seed, pools and latencies, drain included.
+`cost`: a million trades with the quota lifted; CPU and memory of the bare library and of the flow,
+beside a plain script.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from bench.ideal import ideal_s
+from bench.machine import machine_state, save
+from headrace.cli.server import managed_api
+from headrace.sim import LatencySource, SimulatedExchangeProcess, TokenBucket, parse_latency
+
+RATE = 15
+LATENCY = "lognormal:p50=3,p95=5"
+SEED = 17
+#: (products, places per product, pages per product)
+POOLS = ((1, 1, 24), (1, 6, 150), (2, 6, 150), (5, 9, 270), (5, 12, 270))
+
+
+def run(arguments: Sequence[str]) -> dict[str, Any]:
+    """Both parts, or those named in the arguments."""
+    parts = {"quota": _quota, "cost": _cost}
+    chosen = [name for name in arguments if name in parts] or list(parts)
+    with tempfile.TemporaryDirectory() as scratch:
+        home = Path(scratch) / "home"
+        os.environ["HEADRACE_HOME"] = str(home)
+        with managed_api(home):
+            results = {name: parts[name](Path(scratch)) for name in chosen}
+    results["machine"] = machine_state()
+    for name in chosen:
+        save(f"backfill-{name}", {name: results[name], "machine": results["machine"]})
+    return results
+
+
+def _quota(scratch: Path) -> list[dict[str, Any]]:
+    rows = []
+    print("pools    pages   ideal s   flow s   ratio   process s   429s   requests/s")
+    for products, pool, pages in POOLS:
+        row = _quota_row(scratch, products, pool, pages)
+        rows.append(row)
+        print(
+            f"{products} x {pool:<4} {products * pages:>5} {row['ideal_s']:>9.1f} "
+            f"{row['flow_s']:>8.1f} {row['ratio']:>7.3f} {row['process_s']:>10.1f} "
+            f"{row['throttled']:>6} {row['requests_per_s']:>9.2f}"
+        )
+    return rows
+
+
+def _quota_row(scratch: Path, products: int, pool: int, pages: int) -> dict[str, Any]:
+    names = [f"P{number}-USD" for number in range(products)]
+    latency = LatencySource(parse_latency(LATENCY), SEED)
+    ideal = ideal_s([pages] * products, pool, limit=RATE, window_s=1.0, delay_s=latency.delay_s)
+    with SimulatedExchangeProcess(
+        *(f"{name}:{pages * 1000}" for name in names),
+        seed=SEED,
+        latency=LATENCY,
+        limits=[TokenBucket(rate_per_s=RATE, burst=RATE)],
+    ) as sim:
+        began = time.monotonic()
+        summary = _headrace(
+            *names,
+            f"--workers={products}",
+            f"--chunk-concurrency={pool}",
+            f"--rate={RATE}/s",
+            f"--base-url={sim.url}",
+            f"--lake={scratch / f'lake-{products}-{pool}'}",
+        )
+        process_s = time.monotonic() - began
+    if summary["status"] != "done":
+        raise SystemExit(f"the run is {summary['status']}: {summary}")
+    return {
+        "products": products,
+        "pool": pool,
+        "pages": products * pages,
+        "ideal_s": round(ideal, 2),
+        "flow_s": summary["elapsed_s"],
+        "process_s": round(process_s, 2),
+        "ratio": round(summary["elapsed_s"] / ideal, 4),
+        "requests": summary["requests"],
+        "throttled": summary["throttled"],
+        "requests_per_s": round(summary["requests"] / summary["elapsed_s"], 2),
+    }
+
+
+def _cost(scratch: Path, trades: int = 1_000_000, rounds: int = 3) -> dict[str, Any]:
+    measured: dict[str, list[dict[str, Any]]] = {"library": [], "flow": [], "script": []}
+    with SimulatedExchangeProcess(f"BTC-USD:{trades}", seed=SEED) as sim:
+        arguments = [sim.url, "BTC-USD", str(trades)]
+        for round_ in range(rounds):
+            for name, module in (
+                ("library", "bench.bare_library"),
+                ("flow", "bench.flow_cost"),
+                ("script", "bench.plain_script"),
+            ):
+                folder = scratch / f"{name}-{round_}"
+                measured[name].append(_json_of([module, *arguments, str(folder)]))
+    medians = {
+        name: {key: statistics.median(run[key] for run in runs) for key in runs[0]}
+        for name, runs in measured.items()
+    }
+    print("               CPU s   wall s   peak MB")
+    for name, figures in medians.items():
+        print(
+            f"{name:<12} {figures['cpu_s']:>7.2f} {figures['wall_s']:>8.2f} "
+            f"{figures['peak_mb']:>9.0f}"
+        )
+    share = medians["library"]["cpu_s"] / medians["script"]["cpu_s"]
+    print(f"library / script: {share:.2f} of the CPU")
+    return {"trades": trades, "medians": medians, "library_share": round(share, 3)}
+
+
+def _headrace(*arguments: str) -> dict[str, Any]:
+    command = [sys.executable, "-m", "headrace.cli.main", "backfill", *arguments, "--json"]
+    done = subprocess.run(command, stdout=subprocess.PIPE, check=False, text=True)
+    if not done.stdout:
+        raise SystemExit(f"{' '.join(command)} ended with {done.returncode}")
+    summary: dict[str, Any] = json.loads(done.stdout)
+    return summary
+
+
+def _json_of(module: list[str]) -> dict[str, Any]:
+    done = subprocess.run(
+        [sys.executable, "-m", *module], stdout=subprocess.PIPE, check=True, text=True
+    )
+    figures: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return figures

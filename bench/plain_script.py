@@ -1,0 +1,62 @@
+"""What one would write in an afternoon: a thread pool, a stock bucket, pyarrow. The baseline.
+
+Usage: python -m bench.plain_script URL PRODUCT NEWEST FOLDER
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+from pathlib import Path
+
+import httpx
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyrate_limiter import Duration, Limiter, Rate, SQLiteBucket
+
+PAGE = 1000
+BATCH = 100
+
+
+def main(url: str, product: str, newest: int, folder: Path) -> None:
+    """Fetch every page and write a file per hundred of them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    bucket = SQLiteBucket.init_from_file(
+        [Rate(1_000_000, Duration.SECOND)],
+        db_path=str(folder / "bucket.sqlite"),
+        use_file_lock=True,
+    )
+    limiter = Limiter(bucket)
+    with httpx.Client(base_url=url, headers={"User-Agent": "plain-script"}) as client:
+
+        def page(after: int) -> list[dict[str, object]]:
+            limiter.try_acquire("page")
+            rows = client.get(f"/products/{product}/trades", params={"after": after}).json()
+            for row in rows:
+                row["time"] = datetime.fromisoformat(row["time"])
+            return rows
+
+        with ThreadPoolExecutor(15) as pool:
+            cursors = range(PAGE + 1, newest + PAGE + 1, PAGE)
+            for start in range(0, len(cursors), BATCH):
+                pages = pool.map(page, cursors[start : start + BATCH])
+                rows = sorted((row for rows in pages for row in rows), key=lambda r: r["trade_id"])
+                pq.write_table(pa.Table.from_pylist(rows), folder / f"{start:06d}.parquet")
+
+
+if __name__ == "__main__":
+    began_cpu, began = time.process_time(), time.monotonic()
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), Path(sys.argv[4]))
+    print(
+        json.dumps(
+            {
+                "cpu_s": round(time.process_time() - began_cpu, 2),
+                "wall_s": round(time.monotonic() - began, 2),
+                "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+            }
+        )
+    )
