@@ -23,8 +23,8 @@ from tests.lake_samples import FETCHED_AT, SOURCE, trades
 
 PRODUCT = "BTC-USD"
 GRID = Grid(cell_pages=1)
-SLOT_IDS = 50
-SLOTS = 60
+SLOT_IDS = 125
+SLOTS = 20
 
 
 class MemoryStore:
@@ -73,7 +73,7 @@ class MemoryStore:
 
 
 class LakeMachine(RuleBasedStateMachine):
-    """Slots of 50 ids are written once; merges, sweeps and failures come in any order."""
+    """Slots of 125 ids are written once; merges, sweeps and failures come in any order."""
 
     @initialize()
     def begin(self) -> None:
@@ -86,12 +86,12 @@ class LakeMachine(RuleBasedStateMachine):
     @rule(
         action=st.sampled_from([a for a in get_args(Action) if a not in ("put", "exists")]),
         stored=st.booleans(),
-        times=st.integers(1, 3),
+        times=st.integers(1, 2),
     )
     def trouble_ahead(self, action: Action, stored: bool, times: int) -> None:
         self.store.script(action, Fault(stored=stored, times=times))
 
-    @rule(slot=st.integers(0, SLOTS - 1), length=st.integers(1, 4))
+    @rule(slot=st.integers(0, SLOTS - 1), length=st.integers(1, 6))
     def write(self, slot: int, length: int) -> None:
         lo, hi = slot * SLOT_IDS + 1, (slot + length) * SLOT_IDS
         hi = min(hi, GRID.cell_of(lo).hi)

@@ -10,7 +10,7 @@ from headrace.errors import ConfigurationError
 from headrace.faults import KILL_POINTS, KillSwitch, kill_point
 from headrace.lake import RawLake
 from headrace.lake.exceptions import StoreDenied, StoreUnavailable
-from headrace.lake.faults import Fault, FaultyStore, denied, unavailable
+from headrace.lake.faults import Action, Fault, FaultyStore, denied, unavailable
 from headrace.lake.grid import Grid
 from headrace.lake.local import LocalStore
 from tests.lake_samples import FETCHED_AT, SOURCE, trades
@@ -70,6 +70,28 @@ def test_a_fault_may_be_for_some_keys_and_for_ever(store: FaultyStore) -> None:
             store.delete("a/part-1")
     store.heal()
     store.delete("a/part-1")
+
+
+@pytest.mark.parametrize("action", ["entries", "get", "put_if_absent", "delete"])
+@pytest.mark.parametrize("stored", [False, True])
+def test_a_merge_that_fails_anywhere_loses_nothing(
+    store: FaultyStore, action: Action, stored: bool
+) -> None:
+    raw = RawLake(store, "coinbase", Grid(1))
+    for lo in (1, 501):
+        rows = trades(range(lo, lo + 500))
+        raw.write("A", lo, lo + 499, rows, source=SOURCE, fetched_at=FETCHED_AT)
+    store.script(action, Fault(stored=stored))
+
+    with pytest.raises(StoreUnavailable):
+        raw.merge_due("A")
+
+    assert raw.read("A").equals(trades(range(1, 1_001)))
+    raw.sweep("A")
+    raw.merge_due("A")
+    assert [(part.lo, part.hi) for part in raw.parts("A").parts] == [(1, 1_000)]
+    assert raw.parts("A").hidden == ()
+    assert raw.read("A").equals(trades(range(1, 1_001)))
 
 
 def test_a_lost_answer_is_no_lost_part(store: FaultyStore) -> None:
