@@ -6,13 +6,14 @@ import json
 import os
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,26 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 with api_for_run(Path(sys.argv[1])) as api:
     print("ready", api.origin, flush=True)
     sys.stdin.read()
+"""
+
+
+TASKS = """
+import sys
+from pathlib import Path
+from headrace.cli.server import managed_api
+with managed_api(Path(sys.argv[1])):
+    from prefect import flow, task
+    from prefect.task_runners import ThreadPoolTaskRunner
+
+    @task
+    def chunk(n):
+        return n
+
+    @flow(task_runner=ThreadPoolTaskRunner(max_workers=9))
+    def pull():
+        return sum(future.result() for future in chunk.map(range(200)))
+
+    pull()
 """
 
 
@@ -126,6 +147,7 @@ def test_up_and_down(home: Path) -> None:
     assert settings["ui"]["show_promotional_content"] is False
     assert settings["api"]["host"] == "127.0.0.1"
     assert sorted(settings["services"]["db_vacuum"]["enabled"]) == ["events", "flow_runs"]
+    assert settings["services"]["task_run_recorder"]["batch_size"] == 50
     with urllib.request.urlopen(first.ui_url, timeout=20) as page:
         assert b"<html" in page.read()
 
@@ -223,6 +245,14 @@ def test_down_ends_what_runs_beside(home: Path) -> None:
     assert server.down() == ["deployments"]
     assert not lives(first.pid)
     assert NamedProcess(server.folder, "deployments").running() is None
+
+
+@pytest.mark.slow
+def test_what_a_command_did_is_recorded_before_its_server_ends(home: Path) -> None:
+    subprocess.run([sys.executable, "-c", TASKS, str(home)], check=True, capture_output=True)
+    with closing(sqlite3.connect(ManagedServer(home).folder.database)) as database:
+        states = database.execute("select state_type, count(*) from task_run group by 1").fetchall()
+    assert states == [("COMPLETED", 200)]
 
 
 @pytest.mark.slow

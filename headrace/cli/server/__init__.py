@@ -18,10 +18,10 @@ For another process that `up` keeps and `down` ends::
     environment = {**os.environ, **client_environment(server.up().port)}
     server.keep_beside("deployments", command, environment=environment)
 
-Nothing here imports Prefect, except in the process of the server itself (`launch`) and where it
-has been imported before. Modules: `managed` (the server), `process` (any process of ours, known by
-a token), `state` (the folder), `locks`, `address` (ports, health), `environment` (settings for
-server and clients), `bytecode`, `configured` (the user's own API), `run` (for the time of a
+Nothing here imports Prefect, except in the process of the server itself (`launch`, `serving`) and
+where it has been imported before. Modules: `managed` (the server), `process` (any process of ours,
+known by a token), `state` (the folder), `locks`, `address` (ports, health), `environment` (settings
+for server and clients), `bytecode`, `configured` (the user's own API), `run` (for the time of a
 command), `status`, `exit`.
 """
 

@@ -1,9 +1,8 @@
 """The managed server's own process: `python -m headrace.cli.server.launch FOLDER DESCRIPTOR`.
 
-Prefect's API and pages on a socket that the starter opened (`prefect server start` opens its own,
-and waits for browsers to leave before it stops). Beside them a watch, so that the server of a
-command that was killed does not stay: it ends when nobody has a note on it any more, and, unless
-it is kept, when its last user is gone.
+Prefect's API and pages on a socket that the starter opened (see `serving`). Beside them a watch, so
+that the server of a command that was killed does not stay: it ends when nobody has a note on it any
+more, and, unless it is kept, when its last user is gone.
 """
 
 from __future__ import annotations
@@ -22,7 +21,6 @@ from headrace.cli.server.state import SERVER, StateFolder
 
 _LOOK_EVERY_S = 1.0
 _LOOKS_BEFORE_THE_END = 3
-_GRACE_FOR_CONNECTIONS_S = 3
 
 
 def watch(
@@ -46,27 +44,16 @@ def watch(
 
 def main(folder_path: str, descriptor: str) -> None:
     """Serve until told to end, or until nobody wants it any more."""
-    import uvicorn
-    from prefect.server.api.server import create_app
+    from headrace.cli.server.serving import unhurried_server
 
-    server = uvicorn.Server(
-        uvicorn.Config(
-            create_app(final=True),
-            lifespan="on",
-            log_level="warning",
-            access_log=False,
-            # An open page of the UI holds a connection for as long as it is open.
-            timeout_graceful_shutdown=_GRACE_FOR_CONNECTIONS_S,
-        )
-    )
-
-    def end() -> None:
-        server.should_exit = True
-
+    server = unhurried_server()
     # The folder is {home}/prefect; `StateFolder` wants the home.
     folder = StateFolder(Path(folder_path).parent)
     threading.Thread(
-        target=watch, args=(folder, os.environ[TOKEN_VARIABLE], end), daemon=True, name="watch"
+        target=watch,
+        args=(folder, os.environ[TOKEN_VARIABLE], server.end),
+        daemon=True,
+        name="watch",
     ).start()
     server.run(sockets=[socket.socket(fileno=int(descriptor))])
 

@@ -26,6 +26,10 @@ logger = logging.getLogger(__name__)
 START_TIMEOUT_S = 120.0
 #: How long a server that lives may owe an answer before it is taken for stuck and replaced.
 ANSWER_TIMEOUT_S = 30.0
+#: How long a server told to end may take to write down what it knows (see `serving`: 20 s, and 3 s
+#: for open pages), and how long one that is stuck or never came up may take.
+_END_TIMEOUT_S = 30.0
+_BROKEN_END_TIMEOUT_S = 2.0
 
 
 @dataclass(frozen=True)
@@ -112,7 +116,7 @@ class ManagedServer:
         # What uses the server goes first.
         with exclusive(self.folder.control_lock, timeout_s=START_TIMEOUT_S):
             names = sorted(self.folder.record_names(), key=lambda name: (name == SERVER, name))
-            return [name for name in names if NamedProcess(self.folder, name).stop()]
+            return [name for name in names if self._stopped(name)]
 
     def keep_beside(
         self, name: str, command: Sequence[str], *, environment: Mapping[str, str]
@@ -147,6 +151,9 @@ class ManagedServer:
         finally:
             self._stop_if_unused()
 
+    def _stopped(self, name: str) -> bool:
+        return NamedProcess(self.folder, name).stop(grace_s=_END_TIMEOUT_S)
+
     def _controlled(self) -> AbstractContextManager[None]:
         return exclusive(
             self.folder.control_lock, timeout_s=START_TIMEOUT_S, sleep=self._stop.sleep
@@ -168,7 +175,7 @@ class ManagedServer:
         # What `up` started and something else ended is missed until `down` says otherwise.
         last = self.folder.read_record(SERVER)
         kept = kept or (last is not None and last.kept)
-        self.process.stop()
+        self.process.stop(grace_s=_BROKEN_END_TIMEOUT_S)
         return self._started(kept=kept, port=port, while_starting=while_starting)
 
     def _started(
@@ -197,7 +204,7 @@ class ManagedServer:
             if not self._answers(server, START_TIMEOUT_S):
                 raise self._start_error()
         except BaseException:
-            self.process.stop()
+            self.process.stop(grace_s=_BROKEN_END_TIMEOUT_S)
             raise
         self.folder.remember_port(port)
         return server
@@ -224,4 +231,4 @@ class ManagedServer:
         with exclusive(self.folder.control_lock, timeout_s=START_TIMEOUT_S):
             record = self.process.running()
             if record is not None and not record.kept and self._users.is_unused():
-                self.process.stop()
+                self.process.stop(grace_s=_END_TIMEOUT_S)
