@@ -30,6 +30,8 @@ ANSWER_TIMEOUT_S = 30.0
 #: for open pages), and how long one that is stuck or never came up may take.
 _END_TIMEOUT_S = 30.0
 _BROKEN_END_TIMEOUT_S = 2.0
+#: The same after a Ctrl-C: who interrupts a command wants it to be over.
+_INTERRUPTED_END_TIMEOUT_S = 4.0
 
 
 @dataclass(frozen=True)
@@ -227,8 +229,9 @@ class ManagedServer:
         )
 
     def _stop_if_unused(self) -> None:
+        grace_s = _INTERRUPTED_END_TIMEOUT_S if self._stop.is_set() else _END_TIMEOUT_S
         # Not with the stop event's sleep: it is set when we get here after a Ctrl-C.
         with exclusive(self.folder.control_lock, timeout_s=START_TIMEOUT_S):
             record = self.process.running()
             if record is not None and not record.kept and self._users.is_unused():
-                self.process.stop(grace_s=_END_TIMEOUT_S)
+                self.process.stop(grace_s=grace_s)

@@ -17,6 +17,7 @@ from headrace.stopping import STOP, StopEvent
 
 #: How long the last events and logs of a command may take before its server is stopped.
 _DRAIN_S = 10.0
+_INTERRUPTED_DRAIN_S = 2.0
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,8 @@ def managed_api(
             finally:
                 # Without a server, what is not delivered by now would hold up the process's end.
                 if origin == "temporary":
-                    drain(_DRAIN_S if managed.running() else 0.0)
+                    patience_s = _INTERRUPTED_DRAIN_S if stop.is_set() else _DRAIN_S
+                    drain(patience_s if managed.running() else 0.0)
 
 
 def _where(server: RunningServer) -> str:
