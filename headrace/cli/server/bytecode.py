@@ -16,12 +16,17 @@ from pathlib import Path
 import platformdirs
 
 
+def prefect_source() -> Path | None:
+    """Return Prefect's `__init__.py`, without importing it; None if it is not installed."""
+    spec = importlib.util.find_spec("prefect")
+    return None if spec is None or spec.origin is None else Path(spec.origin)
+
+
 def bytecode_folder(environ: Mapping[str, str] = os.environ) -> Path | None:
     """Return where compiled modules are to be kept; None to leave it to Python."""
-    spec = importlib.util.find_spec("prefect")
-    if spec is None or spec.origin is None or environ.get("PYTHONPYCACHEPREFIX"):
+    source = prefect_source()
+    if source is None or environ.get("PYTHONPYCACHEPREFIX"):
         return None
-    source = Path(spec.origin)
     beside = source.parent / "__pycache__"
     if any(beside.glob(f"{source.stem}.{sys.implementation.cache_tag}*.pyc")):
         return None

@@ -16,7 +16,7 @@ import os
 from collections.abc import Mapping
 
 from headrace.cli.server.address import LOOPBACK, api_url
-from headrace.cli.server.bytecode import bytecode_environment
+from headrace.cli.server.bytecode import bytecode_environment, prefect_source
 from headrace.cli.server.state import StateFolder
 
 _SILENCE = {
@@ -71,6 +71,7 @@ def server_environment(
     return {
         **RETENTION,
         **RECORDING,
+        **_pages(folder),
         "PREFECT_SERVER_LOGGING_LEVEL": "WARNING",
         **own,
         **_SILENCE,
@@ -101,6 +102,14 @@ def client_environment(port: int, environ: Mapping[str, str] = os.environ) -> di
         "NO_PROXY": no_proxy,
         "no_proxy": no_proxy,
     }
+
+
+def _pages(folder: StateFolder) -> dict[str, str]:
+    # Prefect unpacks its pages beside its source; where it may not, there would be no UI.
+    source = prefect_source()
+    if source is None or os.access(source.parent, os.W_OK):
+        return {}
+    return {"PREFECT_SERVER_UI_STATIC_DIRECTORY": str(folder.path / "pages")}
 
 
 def _concerns_server(name: str) -> bool:

@@ -141,6 +141,10 @@ class StateFolder:
     @staticmethod
     def _replace(path: Path, content: bytes) -> None:
         fresh = path.with_suffix(f".{os.getpid()}.tmp")
-        fresh.touch(mode=0o600)
-        fresh.write_bytes(content)
-        fresh.replace(path)
+        try:
+            fresh.touch(mode=0o600)
+            fresh.write_bytes(content)
+            fresh.replace(path)
+        except OSError as error:
+            fresh.unlink(missing_ok=True)
+            raise StateFolderError(path.parent, error.strerror or str(error)) from error

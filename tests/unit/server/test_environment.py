@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -53,3 +54,34 @@ def test_a_clients_own_patience_is_kept() -> None:
     assert client_environment(4200, {})["PREFECT_CLIENT_MAX_RETRIES"] == "3"
     own = {"PREFECT_CLIENT_MAX_RETRIES": "9"}
     assert client_environment(4200, own)["PREFECT_CLIENT_MAX_RETRIES"] == "9"
+
+
+def test_a_read_only_installation_unpacks_and_compiles_elsewhere(
+    folder: StateFolder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    source = tmp_path / "prefect" / "__init__.py"
+    source.parent.mkdir(exist_ok=True)
+    for module in ("bytecode", "environment"):
+        monkeypatch.setattr(f"headrace.cli.server.{module}.prefect_source", lambda: source)
+    assert "PREFECT_SERVER_UI_STATIC_DIRECTORY" not in server_environment(folder, 4200, {})
+    assert "PYTHONPYCACHEPREFIX" not in server_environment(folder, 4200, {})
+    monkeypatch.setattr("os.access", lambda path, mode: False)
+    told = server_environment(folder, 4200, {})
+    assert told["PREFECT_SERVER_UI_STATIC_DIRECTORY"] == str(folder.path / "pages")
+    assert told["PYTHONPYCACHEPREFIX"].endswith("bytecode")
+
+
+def test_compiled_modules_are_kept_where_writing_beside_them_is_forbidden(
+    folder: StateFolder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    source = tmp_path / "package" / "__init__.py"
+    (source.parent / "__pycache__").mkdir(parents=True)
+    monkeypatch.setattr("headrace.cli.server.bytecode.prefect_source", lambda: source)
+    forbidden = {"PYTHONDONTWRITEBYTECODE": "1"}
+    told = server_environment(folder, 4200, forbidden)
+    assert told["PYTHONDONTWRITEBYTECODE"] == ""
+    assert "PYTHONPYCACHEPREFIX" in told
+
+    tag = sys.implementation.cache_tag
+    (source.parent / "__pycache__" / f"__init__.{tag}.pyc").touch()
+    assert "PYTHONPYCACHEPREFIX" not in server_environment(folder, 4200, forbidden)

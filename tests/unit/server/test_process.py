@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -180,3 +181,18 @@ def test_the_end_of_a_log_is_shown(folder: StateFolder) -> None:
     folder.log_path("sleeper").write_text("".join(f"line {n}\n" for n in range(100_000)))
     assert folder.last_lines("sleeper", 2) == ["line 99998", "line 99999"]
     assert folder.last_lines("nobody") == []
+
+
+def test_a_full_disk_is_told_and_leaves_the_old_note(
+    folder: StateFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder.remember_port(4200)
+
+    def no_space(path: Path, content: bytes) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "write_bytes", no_space)
+    with pytest.raises(StateFolderError, match="No space left"):
+        folder.remember_port(4300)
+    assert folder.last_port() == 4200
+    assert list(folder.path.glob("*.tmp")) == []
