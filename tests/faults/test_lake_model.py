@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import get_args
 
 import pyarrow as pa
 from hypothesis import HealthCheck, settings
@@ -19,12 +18,19 @@ from headrace.coverage import IntervalSet
 from headrace.lake import Grid, RawLake, StoredObject
 from headrace.lake.exceptions import ObjectMissing, StoreUnavailable
 from headrace.lake.faults import Action, Fault, FaultyStore
+from headrace.lake.rows import rows_between
 from tests.lake_samples import FETCHED_AT, SOURCE, trades
 
 PRODUCT = "BTC-USD"
 GRID = Grid(cell_pages=1)
-SLOT_IDS = 125
-SLOTS = 20
+SLOTS_PER_CELL = 4
+SLOT_IDS = GRID.cell_ids // SLOTS_PER_CELL
+CELLS = 5
+#: Which call fails, how often, and whether it takes effect all the same.
+Trouble = tuple[Action, int, bool]
+ACTIONS: list[Action] = ["put_if_absent", "get", "tail", "entries", "delete"]
+TROUBLE = st.tuples(st.sampled_from(ACTIONS), st.integers(1, 2), st.booleans())
+MAYBE = st.none() | TROUBLE
 
 
 class MemoryStore:
@@ -73,7 +79,7 @@ class MemoryStore:
 
 
 class LakeMachine(RuleBasedStateMachine):
-    """Slots of 125 ids are written once; merges, sweeps and failures come in any order."""
+    """Quarters of cells are written once; merges, sweeps and failures come in any order."""
 
     @initialize()
     def begin(self) -> None:
@@ -83,41 +89,41 @@ class LakeMachine(RuleBasedStateMachine):
         self.calm = RawLake(self.memory, "coinbase", GRID)
         self.answered = IntervalSet()
 
-    @rule(
-        action=st.sampled_from([a for a in get_args(Action) if a not in ("put", "exists")]),
-        stored=st.booleans(),
-        times=st.integers(1, 2),
-    )
-    def trouble_ahead(self, action: Action, stored: bool, times: int) -> None:
-        self.store.script(action, Fault(stored=stored, times=times))
+    @rule(cell=st.integers(0, CELLS - 1), count=st.sampled_from([2, 4, 4]), trouble=MAYBE)
+    def write(self, cell: int, count: int, trouble: Trouble | None) -> None:
+        self.meet(trouble)
+        slots = [GRID.cell(cell).lo + SLOT_IDS * n for n in range(SLOTS_PER_CELL)]
+        missing = [lo for lo in slots if not self.answered.contains(lo)]
+        for lo in missing[:count]:
+            self.write_slot(lo, lo + SLOT_IDS - 1)
 
-    @rule(slot=st.integers(0, SLOTS - 1), length=st.integers(1, 6))
-    def write(self, slot: int, length: int) -> None:
-        lo, hi = slot * SLOT_IDS + 1, (slot + length) * SLOT_IDS
-        hi = min(hi, GRID.cell_of(lo).hi)
-        if self.answered & IntervalSet.of((lo, hi)):
-            return
+    def meet(self, trouble: Trouble | None) -> None:
+        """What the calls from here on run into."""
+        self.store.heal()
+        if trouble is not None:
+            action, times, stored = trouble
+            self.store.script(action, Fault(times=times, stored=stored))
+
+    def write_slot(self, lo: int, hi: int) -> None:
         try:
             self.raw.write(PRODUCT, lo, hi, rows_of(lo, hi), source=SOURCE, fetched_at=FETCHED_AT)
         except StoreUnavailable:
             # The answer may be lost and the part there: the lake knows, the caller asks it again.
-            if self.calm.coverage(PRODUCT).contains(lo, hi):
-                self.answered |= IntervalSet.of((lo, hi))
-        else:
-            self.answered |= IntervalSet.of((lo, hi))
+            if not self.calm.coverage(PRODUCT).contains(lo, hi):
+                return
+        self.answered |= IntervalSet.of((lo, hi))
 
-    @rule()
-    def merge_due(self) -> None:
+    @rule(trouble=TROUBLE)
+    def merge_due(self, trouble: Trouble) -> None:
+        self.meet(trouble)
         with suppress(StoreUnavailable):
             self.raw.merge_due(PRODUCT)
 
-    @rule()
-    def sweep(self) -> None:
-        try:
-            receipt = self.raw.sweep(PRODUCT)
-        except StoreUnavailable:
-            return
-        assert receipt.kept == ()
+    @rule(trouble=TROUBLE)
+    def sweep(self, trouble: Trouble) -> None:
+        self.meet(trouble)
+        with suppress(StoreUnavailable):
+            assert self.raw.sweep(PRODUCT).kept == ()
 
     @rule()
     def recover(self) -> None:
@@ -133,24 +139,28 @@ class LakeMachine(RuleBasedStateMachine):
         listing = self.calm.parts(PRODUCT)
         assert listing.coverage == self.answered
         assert listing.overlaps == ()
-        expected = [n for lo, hi in self.answered for n in range(lo, hi + 1) if exists(n)]
-        assert self.calm.read(PRODUCT).equals(trades(expected))
-        assert self.calm.totals(PRODUCT)[0] == len(expected)
+        expected = pa.concat_tables([trades([]), *(rows_of(lo, hi) for lo, hi in self.answered)])
+        assert self.calm.read(PRODUCT).equals(expected)
+        assert self.calm.totals(PRODUCT)[0] == expected.num_rows
 
 
 def exists(trade_id: int) -> bool:
     """Every third id, and a long stretch, are holes of the exchange."""
-    return trade_id % 3 != 0 and not 700 < trade_id < 1_900
+    return trade_id % 3 != 0 and not 700 < trade_id < 1_800
+
+
+HISTORY = trades([n for n in range(1, CELLS * GRID.cell_ids + 1) if exists(n)])
 
 
 def rows_of(lo: int, hi: int) -> pa.Table:
-    return trades([n for n in range(lo, hi + 1) if exists(n)])
+    """What the exchange has in [lo, hi]."""
+    return rows_between(HISTORY, lo, hi)
 
 
 TestLake = LakeMachine.TestCase
 TestLake.settings = settings(
-    max_examples=80,
-    stateful_step_count=30,
+    max_examples=60,
+    stateful_step_count=20,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
