@@ -33,6 +33,9 @@ from headrace.stopping import StopEvent, Stopped
 
 T = TypeVar("T")
 
+#: For callers who never call a wait off.
+_NEVER = StopEvent()
+
 # Sessions of the parent, in a forked child: neither used nor closed, lest SQLite tidy up files
 # that the parent works on.
 _FROM_BEFORE_FORK: list[Session] = []
@@ -137,7 +140,7 @@ class Gate:
         rates = self.config.rates
         if weight < 1 or (rates and weight > rates[0].limit):
             raise RatesError(format_rates(rates), f"it can never give {weight} permits at once")
-        return Request(self.config.name, self.clock, lane, weight, timeout_s, stop or StopEvent())
+        return Request(self.config.name, self.clock, lane, weight, timeout_s, stop or _NEVER)
 
     @property
     def session(self) -> Session:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from headrace.quota.clock import NS, Clock
 from headrace.quota.exceptions import PermitTimeout
@@ -21,14 +21,15 @@ class Request:
         weight: how many permits, to leave together.
         timeout_s: how long the caller will wait, in seconds; None for as long as it takes.
         stop: what calls it off.
+        by: the deadline, in nanoseconds of the clock; follows from `timeout_s`.
     """
 
     name: str
     clock: Clock
     lane: Lane
-    weight: int = 1
-    timeout_s: float | None = None
-    stop: StopEvent = field(default_factory=StopEvent)
+    weight: int
+    timeout_s: float | None
+    stop: StopEvent
     by: int | None = None
 
     def __post_init__(self) -> None:

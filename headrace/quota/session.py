@@ -232,7 +232,9 @@ class Session:
             slot = held
             self._log_wait(now, slot.at, "a permit")
             look_again = slot.at - 2 * book.guard
-            if slot.tight or look_again <= now:
+            if slot.fixed:
+                request.pause_until(slot.at)
+            elif slot.tight or look_again <= now:
                 request.pause_until(slot.at)
                 held = book.confirm(slot)
             else:

@@ -54,10 +54,18 @@ _HOLDER = "SELECT seq, at, until, ticket FROM slots WHERE seq = ?"
 _HOLDING = "SELECT seq, at, until, ticket FROM slots WHERE ticket = ?"
 _HAND_OVER = "UPDATE slots SET ticket = ?, owner = ?, lane = ?, passes = ? WHERE seq = ?"
 _MOVE = "UPDATE slots SET at = ?, until = ? WHERE seq = ?"
+_PIN = "UPDATE slots SET at = ?, until = ?, passes = ? WHERE seq = ?"
+_TWO_MOMENTS = (
+    "SELECT (SELECT at FROM slots WHERE seq = ?), (SELECT at FROM slots WHERE seq = ?)"
+)
 _MOMENTS = "SELECT until FROM slots WHERE until > 0 ORDER BY until DESC"
 
 #: The last part of its guard, which a permit leaves to its caller for getting going.
 SPARE = 3 * MS
+#: Beyond the burst, slots keep this part of the even distance; the rest makes up for lateness.
+_SPACING = 0.9
+#: Permits that would follow each other within this time go out together.
+_GROUP = 50 * MS
 #: A slot this near is not taken from its holder any more.
 _IMMINENT = 1 * MS
 #: Old rows go a few at a time, so that a book of millions never makes anybody wait.
@@ -74,6 +82,7 @@ class Slot(NamedTuple):
         until: and no later.
         tight: whether `at` rests on settled moments alone; if not, `tighten` may find an earlier.
         weight: how many permits it holds, in as many rows, of which `seq` is the last.
+        fixed: whether nobody can take the moment any more, so that `confirm` is needless.
     """
 
     ticket: int
@@ -82,10 +91,27 @@ class Slot(NamedTuple):
     until: int
     tight: bool
     weight: int = 1
+    fixed: bool = False
 
     def late(self, now: int) -> bool:
         """Whether the permit can no longer leave on this slot."""
         return now > self.until - SPARE
+
+
+class Spacing(NamedTuple):
+    """How the slots of one window keep their distance, in nanoseconds.
+
+    Attributes:
+        window: its length.
+        burst: so many permits of a window may go out at once.
+        group: beyond that, so many still go out together, which saves waking up for each;
+        distance: that far from the group before.
+    """
+
+    window: int
+    burst: int
+    group: int
+    distance: int
 
 
 class SlotBook:
@@ -103,9 +129,11 @@ class SlotBook:
         self._windows = windows(config)
         self.shortest, self.longest = self._windows[0][1], self._windows[-1][1]
         self.guard = min(int(config.guard_ms * MS), self.shortest)
-        limit, length = self._windows[0]
-        self._burst = min(config.burst or limit, limit)
-        self._pace = self._burst * length // limit if config.burst else 0
+        self._spacings = [
+            _spacing(limit, length, config.burst or max(1, limit // 2))
+            for limit, length in self._windows
+            if not config.burst or config.burst < limit
+        ]
         self.slowed = False
         self._mutex = threading.Lock()
         self._left: deque[tuple[int, int]] = deque()  # (until, seq) of permits to settle
@@ -134,7 +162,9 @@ class SlotBook:
             return self._file.change(self._book, lane, weight, by, waiting)
 
     def tighten(self, slot: Slot) -> Slot | None:
-        """Look again, once earlier permits have settled: the same booking, perhaps earlier.
+        """Look again, shortly before the moment, when earlier permits have settled.
+
+        The slot may move, forward as a rule, and is fixed then.
 
         None when the booking is gone (the quota was reset or its file replaced).
         """
@@ -229,8 +259,7 @@ class SlotBook:
         self.slowed = state.slowdown > 1
         oldest, newest = connection.execute(_ENDS).fetchone()
         at, tight = self._earliest(connection, now, state, weight, newest - oldest + 1)
-        if self._pace:
-            at = max(at, self._paced(connection, newest, weight))
+        at = self._spaced(connection, at, newest)
         if at - now > self.longest:
             at = self._plausible(connection, now, state, at)
         behind: Sequence[Waiting] = ()
@@ -279,11 +308,19 @@ class SlotBook:
                     at, tight = bound, bool(row[1])
         return at, tight
 
-    def _paced(self, connection: sqlite3.Connection, newest: int, weight: int) -> int:
-        """When pacing allows a slot: by the slots' plan, so that late callers do not add up."""
-        seq = newest - max(0, self._burst - weight)
-        row = connection.execute(_HOLDER, (seq,)).fetchone()
-        return row[1] + self._pace if row else 0
+    def _spaced(self, connection: sqlite3.Connection, at: int, newest: int) -> int:
+        """Keep a distance to the newest slot while much of a window is used.
+
+        A window that was used up at once would open at once again, for ever: whoever came in
+        between would wait for its end, and whoever woke first would take it all.
+        """
+        for spacing in self._spacings:
+            last, before = connection.execute(
+                _TWO_MOMENTS, (newest - spacing.group + 1, newest - spacing.burst + 1)
+            ).fetchone()
+            if last is not None and before is not None and before > at - spacing.window:
+                at = max(at, last + spacing.distance)
+        return at
 
     def _plausible(self, connection: sqlite3.Connection, now: int, state: State, at: int) -> int:
         """Drop slots that lie further ahead than the waiting processes can have booked."""
@@ -337,7 +374,7 @@ class SlotBook:
         """The slot that a ticket holds now: mostly its own, else the one that it was moved to."""
         row = connection.execute(_HOLDER, (slot.seq,)).fetchone()
         if row is not None and row[3] == slot.ticket and row[2]:
-            return slot._replace(at=row[1], until=row[2])
+            return slot._replace(at=row[1], until=row[2], fixed=False)
         row = connection.execute(_HOLDING, (slot.ticket,)).fetchone()
         if row is None or not row[2]:
             return None
@@ -351,10 +388,9 @@ class SlotBook:
             return None
         state = self._register.state(connection, now)
         at, _ = self._earliest(connection, now, state, 1, held.seq, before=held.seq)
-        if self._pace:
-            at = max(at, self._paced(connection, held.seq - 1, 1))
-        connection.execute(_MOVE, (at, at + self.guard, held.seq))
-        return held._replace(at=at, until=at + self.guard, tight=True)
+        at = self._spaced(connection, at, held.seq - 1)
+        connection.execute(_PIN, (at, at + self.guard, FIXED, held.seq))
+        return held._replace(at=at, until=at + self.guard, tight=True, fixed=True)
 
     def _confirm(self, connection: sqlite3.Connection, slot: Slot) -> Slot | None:
         held = self._held(connection, slot)
@@ -408,6 +444,11 @@ class SlotBook:
 
 def _forget(connection: sqlite3.Connection) -> None:
     connection.execute("UPDATE slots SET until = 0, settled = 1")
+
+
+def _spacing(limit: int, length: int, burst: int) -> Spacing:
+    group = min(burst, max(1, limit * _GROUP // length))
+    return Spacing(length, burst, group, int(_SPACING * group * length / limit))
 
 
 def windows(config: QuotaConfig) -> list[tuple[int, int]]:

@@ -26,7 +26,7 @@ def open_book(tmp_path: Path, clock: Any) -> Iterator[Open]:
     with ExitStack() as stack:
 
         def opened(rates: str = "3/s", **settings: Any) -> SlotBook:
-            config = QuotaConfig(name="x", rates=rates, **settings)
+            config = QuotaConfig(name="x", rates=rates, **{"burst": 1000, **settings})
             book = SlotBook(tmp_path / "quota.sqlite", config, clock)
             stack.callback(book.close)
             return book
@@ -89,17 +89,35 @@ def test_weighted_permits_count_as_many(open_book: Open, clock: Any) -> None:
     assert book.status().windows[0].used == 2
 
 
-def test_a_burst_paces_by_plan_so_that_lateness_does_not_add_up(
-    open_book: Open, clock: Any
-) -> None:
-    book, start = open_book("10/s", burst=1), clock.at
-    slots = []
-    for _ in range(5):
+def test_half_a_window_goes_at_once_and_the_rest_is_spread(open_book: Open, clock: Any) -> None:
+    book, start = open_book("10/s", burst=None), clock.at
+    moments = []
+    for _ in range(20):
         slot = taken(book)
+        clock.at = slot.at
+        book.settle(slot, clock.at)
+        moments.append((slot.at - start) / WINDOW)
+    first = [0, 0, 0, 0, 0, 0.09, 0.18, 0.27, 0.36, 0.45]
+    assert moments[:10] == pytest.approx(first, abs=1e-6)
+    assert moments[10:] == pytest.approx([1 + 0.09 * n for n in range(10)], abs=1e-6)
+
+
+def test_a_spread_is_by_plan_so_that_lateness_does_not_add_up(open_book: Open, clock: Any) -> None:
+    book, start = open_book("10/s", burst=1), clock.at
+    for n in range(10):
+        slot = taken(book)
+        assert (slot.at - start) / WINDOW == pytest.approx(0.09 * n, abs=1e-6)
         clock.at = slot.at + 5 * MS
         book.settle(slot, clock.at)
-        slots.append(slot.at - start)
-    assert slots == [n * WINDOW // 10 for n in range(5)]
+
+
+def test_after_a_pause_a_burst_is_free_again(open_book: Open, clock: Any) -> None:
+    book = open_book("10/s", burst=None)
+    for _ in range(2):
+        clock.advance(2)
+        for _ in range(5):
+            left(book, clock.at)
+        assert taken(book).at > clock.at
 
 
 def test_a_slot_beyond_the_deadline_is_not_booked(open_book: Open, clock: Any) -> None:

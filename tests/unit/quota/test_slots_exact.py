@@ -62,7 +62,7 @@ class World:
             slot = booked
         elif slot.at > self.at:
             return book.tighten(slot)
-        else:
+        elif not slot.fixed:
             held = book.confirm(slot)
             if held is None or held.at > self.at:
                 return held

@@ -1,0 +1,1 @@
+"""Measurements of the quota, with the stock pyrate-limiter bucket beside it."""

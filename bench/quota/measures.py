@@ -1,0 +1,57 @@
+"""How well a quota was kept and used, from the moments at which permits came (nanoseconds)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+
+class Excess(NamedTuple):
+    """How far a limit was exceeded.
+
+    Attributes:
+        permits: the most above the limit in any window.
+        early_ms: by how much the earliest permit came too early.
+    """
+
+    permits: int
+    early_ms: float
+
+
+def excess(grants: Sequence[int], limit: int, window_ns: int) -> Excess:
+    """Check every window of a sorted sequence."""
+    early = max(
+        (window_ns - (b - a) for a, b in zip(grants, grants[limit:], strict=False)), default=0
+    )
+    most, first = 0, 0
+    for index, moment in enumerate(grants):
+        while moment - grants[first] >= window_ns:
+            first += 1
+        most = max(most, index - first + 1)
+    return Excess(max(0, most - limit), max(0, early) / 1e6)
+
+
+def used_share(grants: Sequence[int], limit: int, window_ns: int) -> float:
+    """The share of the quota that was used, once the first two windows had passed.
+
+    The time that the last `k * limit` permits took, against `k` windows, for the largest `k`.
+    """
+    windows = (len(grants) - 1) // limit - 2
+    if windows < 1:
+        return float("nan")
+    return windows * window_ns / (grants[-1] - grants[-1 - windows * limit])
+
+
+def jain(counts: Sequence[int]) -> float:
+    """Jain's index of fairness: 1 when all got the same, 1/n when one got everything.
+
+    R. Jain, D. Chiu, W. Hawe, "A Quantitative Measure of Fairness", DEC TR-301, 1984.
+    """
+    squares = sum(count * count for count in counts)
+    return sum(counts) ** 2 / (len(counts) * squares) if squares else float("nan")
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """The value below which `share` of all values lie."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
