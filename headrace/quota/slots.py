@@ -55,17 +55,16 @@ _HOLDING = "SELECT seq, at, until, ticket FROM slots WHERE ticket = ?"
 _HAND_OVER = "UPDATE slots SET ticket = ?, owner = ?, lane = ?, passes = ? WHERE seq = ?"
 _MOVE = "UPDATE slots SET at = ?, until = ? WHERE seq = ?"
 _PIN = "UPDATE slots SET at = ?, until = ?, passes = ? WHERE seq = ?"
-_TWO_MOMENTS = (
+_MOMENT = "SELECT at FROM slots WHERE seq = ?"
+_MOMENTS = (
     "SELECT (SELECT at FROM slots WHERE seq = ?), (SELECT at FROM slots WHERE seq = ?)"
 )
 _MOMENTS = "SELECT until FROM slots WHERE until > 0 ORDER BY until DESC"
 
 #: The last part of its guard, which a permit leaves to its caller for getting going.
 SPARE = 3 * MS
-#: Beyond the burst, slots keep this part of the even distance; the rest makes up for lateness.
+#: Bursts keep this part of the even distance; the rest makes up for lateness.
 _SPACING = 0.9
-#: Permits that would follow each other within this time go out together.
-_GROUP = 50 * MS
 #: A slot this near is not taken from its holder any more.
 _IMMINENT = 1 * MS
 #: Old rows go a few at a time, so that a book of millions never makes anybody wait.
@@ -99,18 +98,14 @@ class Slot(NamedTuple):
 
 
 class Spacing(NamedTuple):
-    """How the slots of one window keep their distance, in nanoseconds.
+    """How the slots of one window keep their distance.
 
     Attributes:
-        window: its length.
-        burst: so many permits of a window may go out at once.
-        group: beyond that, so many still go out together, which saves waking up for each;
-        distance: that far from the group before.
+        burst: so many may go out at once,
+        distance: and as many again so many nanoseconds later.
     """
 
-    window: int
     burst: int
-    group: int
     distance: int
 
 
@@ -130,9 +125,9 @@ class SlotBook:
         self.shortest, self.longest = self._windows[0][1], self._windows[-1][1]
         self.guard = min(int(config.guard_ms * MS), self.shortest)
         self._spacings = [
-            _spacing(limit, length, config.burst or max(1, limit // 2))
+            Spacing(burst, int(_SPACING * length * burst / limit))
             for limit, length in self._windows
-            if not config.burst or config.burst < limit
+            if (burst := config.burst or max(1, limit // 2)) < limit
         ]
         self.slowed = False
         self._mutex = threading.Lock()
@@ -309,17 +304,15 @@ class SlotBook:
         return at, tight
 
     def _spaced(self, connection: sqlite3.Connection, at: int, newest: int) -> int:
-        """Keep a distance to the newest slot while much of a window is used.
+        """Keep a distance between bursts.
 
-        A window that was used up at once would open at once again, for ever: whoever came in
-        between would wait for its end, and whoever woke first would take it all.
+        A window that was used up at once would open at once again, for ever, and whoever came in
+        between would wait for its end.
         """
-        for spacing in self._spacings:
-            last, before = connection.execute(
-                _TWO_MOMENTS, (newest - spacing.group + 1, newest - spacing.burst + 1)
-            ).fetchone()
-            if last is not None and before is not None and before > at - spacing.window:
-                at = max(at, last + spacing.distance)
+        for burst, distance in self._spacings:
+            row = connection.execute(_MOMENT, (newest - burst + 1,)).fetchone()
+            if row is not None:
+                at = max(at, row[0] + distance)
         return at
 
     def _plausible(self, connection: sqlite3.Connection, now: int, state: State, at: int) -> int:
@@ -444,11 +437,6 @@ class SlotBook:
 
 def _forget(connection: sqlite3.Connection) -> None:
     connection.execute("UPDATE slots SET until = 0, settled = 1")
-
-
-def _spacing(limit: int, length: int, burst: int) -> Spacing:
-    group = min(burst, max(1, limit * _GROUP // length))
-    return Spacing(length, burst, group, int(_SPACING * group * length / limit))
 
 
 def windows(config: QuotaConfig) -> list[tuple[int, int]]:
