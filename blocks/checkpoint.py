@@ -11,11 +11,10 @@ import threading
 from typing import Any
 from uuid import UUID
 
-import httpx
 from prefect.blocks.core import Block
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.actions import BlockDocumentCreate, BlockDocumentUpdate
-from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound, PrefectHTTPStatusError
+from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
 from pydantic import Field
 from tenacity import (
     RetryCallState,
@@ -25,6 +24,7 @@ from tenacity import (
     wait_random_exponential,
 )
 
+from blocks.api import API_ERRORS, require_api
 from blocks.names import checkpoint_name
 from headrace.pull.checkpoints import Checkpoint, read_checkpoint
 from headrace.pull.exceptions import CheckpointNotSaved, CheckpointUnreadable
@@ -33,8 +33,6 @@ log = logging.getLogger(__name__)
 
 #: How long a save is tried again while the Prefect API does not answer.
 SAVE_PATIENCE_S = 60.0
-
-_UNREACHABLE = (httpx.HTTPError, PrefectHTTPStatusError, OSError)
 
 
 class ProductCheckpoint(Block):
@@ -72,13 +70,14 @@ class BlockCheckpoints:
         """As `CheckpointStore.load`."""
         name = checkpoint_name(self.lake, source, product)
         try:
+            require_api()
             with get_client(sync_client=True) as client:
                 document = client.read_block_document_by_name(
                     name, ProductCheckpoint.get_block_type_slug()
                 )
         except ObjectNotFound:
             return None
-        except _UNREACHABLE as error:
+        except API_ERRORS as error:
             raise CheckpointNotSaved(
                 f"the checkpoint of {product} cannot be read: the Prefect API does not answer "
                 f"({_short(error)})",
@@ -97,13 +96,13 @@ class BlockCheckpoints:
         attempts = Retrying(
             stop=stop_after_delay(0.0 if self._gave_up else self._patience_s),
             wait=wait_random_exponential(multiplier=0.5, max=5.0),
-            retry=retry_if_exception_type((*_UNREACHABLE, ObjectAlreadyExists, ObjectNotFound)),
+            retry=retry_if_exception_type((*API_ERRORS, ObjectAlreadyExists, ObjectNotFound)),
             before_sleep=_forget_registration,
             reraise=True,
         )
         try:
             attempts(self._save, checkpoint)
-        except (*_UNREACHABLE, ObjectAlreadyExists, ObjectNotFound) as error:
+        except (*API_ERRORS, ObjectAlreadyExists, ObjectNotFound) as error:
             self._gave_up = True
             raise CheckpointNotSaved(
                 f"the Prefect API did not take the checkpoint of {checkpoint.product} "
@@ -118,6 +117,7 @@ class BlockCheckpoints:
         `Block.save` registers the block's type each time, which fails when two threads do it at
         once for the first time, and takes a third longer.
         """
+        require_api()
         name = checkpoint_name(self.lake, checkpoint.source, checkpoint.product)
         type_id, schema_id = _registered()
         data = {"checkpoint": checkpoint.model_dump(mode="json")}

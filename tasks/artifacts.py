@@ -7,22 +7,19 @@ import time
 from types import TracebackType
 from uuid import UUID
 
-import httpx
 from prefect.artifacts import (
     create_markdown_artifact,
     create_progress_artifact,
     create_table_artifact,
     update_progress_artifact,
 )
-from prefect.exceptions import PrefectHTTPStatusError
 
+from blocks.api import API_ERRORS, require_api
 from headrace.pull.receipts import Summary
 from headrace.pull.wording import described_progress, markdown_summary
 from tasks.runs import Run
 
 log = logging.getLogger(__name__)
-
-_API_ERRORS = (httpx.HTTPError, PrefectHTTPStatusError, OSError)
 
 #: An update costs the API some 50 ms, so the UI hears of progress this often at most.
 UPDATE_INTERVAL_S = 1.0
@@ -62,8 +59,9 @@ class ProgressArtifact:
         done, total, _rows = self._run.progress.totals()
         percent = 100.0 * done / total if total else 0.0
         try:
+            require_api()
             self._show(min(100.0, percent), described_progress(self._run.progress))
-        except _API_ERRORS as error:
+        except API_ERRORS as error:
             log.info("progress is not shown for a while: %s", error)
             self._next = now + REST_S
 
@@ -83,6 +81,7 @@ class ProgressArtifact:
 def publish(summary: Summary) -> None:
     """The coverage table and the summary of a run that ended; an absent API is no failure of it."""
     try:
+        require_api()
         create_table_artifact(
             table=[receipt.as_row() for receipt in summary.products],
             key="headrace-coverage",
@@ -93,5 +92,5 @@ def publish(summary: Summary) -> None:
             key="headrace-summary",
             description="What this run did",
         )
-    except _API_ERRORS as error:
+    except API_ERRORS as error:
         log.warning("the summary is not shown in the UI: %s", error)

@@ -12,6 +12,7 @@ from headrace.exchange.planning import Chunk
 from headrace.leases import LeaseHeld, hold
 from headrace.pull.job import ProductJob
 from headrace.pull.receipts import ChunkReceipt, PlanReceipt, ProductReceipt, Status
+from headrace.stopping import Stopped
 from tasks.chunks import fetch_chunk
 from tasks.runs import Run, run_of
 from tasks.waves import map_in_waves
@@ -97,4 +98,6 @@ def _receipt(chunk: Chunk, outcome: object) -> ChunkReceipt:
     """The chunk's own receipt; a task run that crashed has none, which is a failed chunk too."""
     if isinstance(outcome, ChunkReceipt):
         return outcome
+    if outcome is None:
+        return ChunkReceipt(chunk.span, None, error=Stopped().message)
     return ChunkReceipt(chunk.span, None, error=f"the task run crashed ({outcome})")

@@ -9,6 +9,7 @@ from prefect import Task
 from prefect.task_runners import ThreadPoolTaskRunner
 
 from headrace.pull.receipts import PlanReceipt, ProductReceipt, Status
+from headrace.stopping import Stopped
 from tasks.artifacts import ProgressArtifact
 from tasks.products import plan_product, pull_product
 from tasks.runs import Run
@@ -20,7 +21,7 @@ Receipt = TypeVar("Receipt")
 def pull_products(run: Run) -> list[ProductReceipt]:
     """One receipt per product, in the order of the request."""
     receipts = {
-        product: ProductReceipt(product, Status.FAILED, error="stopped before it began")
+        product: ProductReceipt(product, Status.FAILED, error=Stopped().message)
         for product in run.request.products
     }
     with ProgressArtifact(run) as shown:
@@ -53,6 +54,8 @@ def _mapped(run: Run, task: Task[..., Any]) -> Iterator[Ended[str] | None]:
 def _product_receipt(ended: Ended[str]) -> ProductReceipt:
     if isinstance(ended.outcome, ProductReceipt):
         return ended.outcome
+    if ended.outcome is None:
+        return ProductReceipt(ended.call, Status.FAILED, error=Stopped().message)
     return ProductReceipt(
         ended.call, Status.FAILED, error=f"the task run crashed ({ended.outcome!r})"
     )

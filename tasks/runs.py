@@ -78,6 +78,7 @@ class Run:
             in_flight=self.in_flight,
             pool=self.pool_width,
             pages_per_s=self.pages_per_s,
+            latency_s=self.client.stats.mean_latency_s,
             pages_per_chunk=self.request.pages_per_chunk,
         )
 

@@ -7,13 +7,13 @@ never runs dry in between, and a stop takes effect within one wave.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from queue import Empty, SimpleQueue
 from typing import Any, Generic, TypeVar
 
 from prefect import Task, unmapped
-from prefect.futures import PrefectFuture
+from prefect.futures import PrefectConcurrentFuture
 from prefect.task_runners import ThreadPoolTaskRunner
 
 from headrace.stopping import StopEvent
@@ -22,7 +22,10 @@ Call = TypeVar("Call")
 
 
 class Ended(Generic[Call]):
-    """One call that ended: what it was asked, and what it returned or raised."""
+    """One call that ended: what it was asked, and what it returned or raised.
+
+    The outcome is None if it was called off before it began.
+    """
 
     __slots__ = ("call", "outcome")
 
@@ -50,16 +53,17 @@ def map_in_waves(
         fixed: parameters that are the same for all calls.
         width: the pool's width.
     """
-    ended: SimpleQueue[tuple[Call, PrefectFuture[Any]]] = SimpleQueue()
-    out = 0
+    ended: SimpleQueue[tuple[Call, PrefectConcurrentFuture[Any]]] = SimpleQueue()
+    out: set[PrefectConcurrentFuture[Any]] = set()
     more = True
     while True:
-        if more and out <= width and not stop.is_set():
-            wave = list(islice(calls, 2 * width - out))
+        if stop.is_set():
+            _call_off(out)
+        elif more and len(out) <= width:
+            wave = list(islice(calls, 2 * width - len(out)))
             more = bool(wave)
             if wave:
-                _send(pool, task, wave, as_parameters, fixed, ended)
-                out += len(wave)
+                out |= _send(pool, task, wave, as_parameters, fixed, ended)
         if not out:
             return
         try:
@@ -67,8 +71,15 @@ def map_in_waves(
         except Empty:
             yield None
             continue
-        out -= 1
-        yield Ended(call, future.result(raise_on_failure=False))
+        out.remove(future)
+        called_off = future.wrapped_future.cancelled()
+        yield Ended(call, None if called_off else future.result(raise_on_failure=False))
+
+
+def _call_off(out: Iterable[PrefectConcurrentFuture[Any]]) -> None:
+    """Take back what no thread has begun; it ends at once, without a task run."""
+    for future in out:
+        future.wrapped_future.cancel()
 
 
 def _send(
@@ -77,11 +88,15 @@ def _send(
     wave: list[Call],
     as_parameters: Any,
     fixed: dict[str, Any],
-    ended: SimpleQueue[tuple[Call, PrefectFuture[Any]]],
-) -> None:
+    ended: SimpleQueue[tuple[Call, PrefectConcurrentFuture[Any]]],
+) -> set[PrefectConcurrentFuture[Any]]:
     rows = [as_parameters(call) for call in wave]
     mapped = {name: [row[name] for row in rows] for name in rows[0]}
     constant = {name: unmapped(value) for name, value in fixed.items()}
-    for call, future in zip(wave, pool.map(task, {**mapped, **constant}), strict=True):
+    futures = pool.map(task, {**mapped, **constant})
+    for call, future in zip(wave, futures, strict=True):
         # Bound now: the loop's variables will have moved on when the future ends.
-        future.add_done_callback(lambda done, call=call: ended.put((call, done)))
+        future.wrapped_future.add_done_callback(
+            lambda _done, call=call, future=future: ended.put((call, future))
+        )
+    return set(futures)

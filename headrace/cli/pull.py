@@ -12,11 +12,14 @@ import typer
 
 from headrace.cli.console import silence_prefect_console
 from headrace.cli.display import Display
-from headrace.cli.exits import exit_of_error, exit_of_summary
+from headrace.cli.exits import Exit, exit_of_error, exit_of_summary
 from headrace.cli.server import api_for_run, bounded_exit
 from headrace.errors import HeadraceError
 from headrace.pull.receipts import Summary
 from headrace.settings import load_settings
+
+#: How long the last logs and events may take to reach the UI.
+DRAIN_S, INTERRUPTED_DRAIN_S = 5.0, 1.5
 
 Products = Annotated[list[str], typer.Argument(help="Product ids, such as BTC-USD.")]
 FromId = Annotated[int, typer.Option(min=0, help="First trade id wanted; 0: from the beginning.")]
@@ -93,7 +96,7 @@ def run_flow(name: str, parameters: Mapping[str, Any], *, as_json: bool) -> None
 
     pull_request(name, parameters)
     display = Display(quiet=as_json)
-    code = 1
+    code = Exit.FAILED
     try:
         summary = summary_of(name, parameters, display)
     except HeadraceError as error:
@@ -105,7 +108,7 @@ def run_flow(name: str, parameters: Mapping[str, Any], *, as_json: bool) -> None
         else:
             display.show(summary)
         code = exit_of_summary(summary)
-    bounded_exit(code)
+    bounded_exit(code, drain_s=INTERRUPTED_DRAIN_S if code == Exit.INTERRUPTED else DRAIN_S)
 
 
 def summary_of(name: str, parameters: Mapping[str, Any], display: Display) -> Summary:

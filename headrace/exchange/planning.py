@@ -1,9 +1,10 @@
 """Cut what is missing into chunks: pure arithmetic on the id grid.
 
-A chunk is a page-aligned piece of one cell, walked by one task. Its size answers four wishes, in
-this order of weight: bounded memory (few pages in flight), bounded task runs (Prefect records some
-tens a second at best), whole cells where that is no burden (no merging later), and no idle pool at
-the end (pieces shrink as the work runs out, as in guided self-scheduling).
+A chunk is a page-aligned piece of one cell, walked by one task and durable when it is complete. Its
+size answers five wishes: bounded memory (few pages in flight), bounded task runs (Prefect records
+some tens a second at best), little to repeat after a kill (a chunk takes some 20 s, up to two
+minutes in a run of hours), whole cells where all that allows it (no merging later), and no idle
+pool at the end (pieces shrink as the work runs out, as in guided self-scheduling).
 """
 
 from __future__ import annotations
@@ -20,6 +21,12 @@ PAGES_IN_MEMORY = 1500
 
 #: Task runs a second that a run may cause in steady state; Prefect on SQLite records 28 to 60.
 TASK_RUNS_PER_S = 5.0
+
+#: How long a chunk may take, in seconds: in a short run, and in one of hours.
+SHORT_CHUNK_S, LONG_CHUNK_S = 20.0, 120.0
+
+#: A run is made of this many chunk times, as far as the two limits above allow.
+CHUNK_TIMES_PER_RUN = 100
 
 #: In the last stretch a piece may be this much smaller than in steady state.
 TAIL_DIVISOR = 8
@@ -51,6 +58,7 @@ class Sizing:
         in_flight: chunks walked at once by the whole run.
         pool: chunks walked at once for this product.
         pages_per_s: what the quota allows, None if nothing limits it.
+        latency_s: mean seconds of one answer, None if it is not known.
         pages_per_chunk: fixed by the user; 0 lets the plan decide.
     """
 
@@ -58,11 +66,12 @@ class Sizing:
     in_flight: int = 15
     pool: int = 5
     pages_per_s: float | None = None
+    latency_s: float | None = None
     pages_per_chunk: int = 0
 
     @property
-    def largest(self) -> int:
-        """The most pages that a chunk may have."""
+    def most(self) -> int:
+        """The most pages that a chunk may have: its cell's, as far as memory allows."""
         if self.pages_per_chunk:
             return min(self.pages_per_chunk, self.cell_pages)
         return max(1, min(self.cell_pages, PAGES_IN_MEMORY // self.in_flight))
@@ -71,9 +80,22 @@ class Sizing:
     def smallest(self) -> int:
         """The fewest pages worth a task run of its own, in steady state."""
         if self.pages_per_chunk:
-            return self.largest
-        pages_per_s = self.pages_per_s or UNLIMITED_PAGES_PER_S
-        return max(1, min(self.largest, math.ceil(pages_per_s / TASK_RUNS_PER_S)))
+            return self.most
+        return max(1, min(self.most, math.ceil(self._rate / TASK_RUNS_PER_S)))
+
+    def largest(self, pages: int) -> int:
+        """The most pages that a chunk should have in a job of so many pages."""
+        if self.pages_per_chunk:
+            return self.most
+        job_s = pages / self._rate
+        chunk_s = min(LONG_CHUNK_S, max(SHORT_CHUNK_S, job_s / CHUNK_TIMES_PER_RUN))
+        # In a pool that waits for permits, a page takes as long as its turn takes to come round.
+        page_s = max(self.latency_s or 0.0, self.in_flight / self._rate)
+        return max(self.smallest, min(self.most, int(chunk_s / page_s)))
+
+    @property
+    def _rate(self) -> float:
+        return self.pages_per_s or UNLIMITED_PAGES_PER_S
 
 
 def page_count(lo: int, hi: int) -> int:
@@ -93,12 +115,13 @@ def plan_chunks(missing: IntervalSet, sizing: Sizing) -> Iterator[Chunk]:
     exactly, and every border between two of them lies on the page grid, where it costs no request.
     """
     remaining = plan_pages(missing)
+    largest = sizing.largest(remaining)
     cell_ids = sizing.cell_pages * PAGE_LIMIT
     for lo, hi in missing:
         start = lo
         while start <= hi:
             cell_end = ((start - 1) // cell_ids + 1) * cell_ids
-            pages = _pages_now(remaining, sizing)
+            pages = _pages_now(remaining, largest, sizing)
             end = min(hi, cell_end, _page_end(start, pages))
             chunk = Chunk(start, end, page_count(start, end))
             yield chunk
@@ -106,12 +129,12 @@ def plan_chunks(missing: IntervalSet, sizing: Sizing) -> Iterator[Chunk]:
             start = end + 1
 
 
-def _pages_now(remaining: int, sizing: Sizing) -> int:
+def _pages_now(remaining: int, largest: int, sizing: Sizing) -> int:
     """Guided self-scheduling: a fair share of half of what remains, within the bounds."""
     fair = math.ceil(remaining / (2 * sizing.pool))
     ending = remaining <= 2 * sizing.pool * sizing.smallest
     floor = sizing.smallest // TAIL_DIVISOR if ending else sizing.smallest
-    return max(1, floor, min(fair, sizing.largest))
+    return max(1, floor, min(fair, largest))
 
 
 def _page_end(start: int, pages: int) -> int:

@@ -179,7 +179,9 @@ class ProductJob:
         """
         if self._lease is None:
             raise RuntimeError("a dry run has nothing to commit")
-        self._lake.merge_due(self.product)
+        if not self.stop.is_set():
+            # Who was asked to stop leaves the merging to the next run.
+            self._lake.merge_due(self.product)
         if self._request.full_refresh:
             self._ledger.rows, self._ledger.holes = self._lake.totals(self.product)
         kill_point("before-checkpoint")
@@ -188,7 +190,8 @@ class ProductJob:
         try:
             self._checkpoints.save(checkpoint)
         except CheckpointNotSaved as error:
-            # The data is safe and the next run finds it; this one must say that it is not noted.
+            # The data is safe and the next run finds it; going on unseen would help nobody.
+            self.stop.set()
             self._stale = f"checkpoint stale: {error}"
             log.warning("%s: %s", self.product, self._stale)
         else:
@@ -213,7 +216,7 @@ class ProductJob:
         """What became of the product, after the last commit; `error` is what ended it early."""
         ledger, asked = self._ledger, self._survey.asked
         missing = ledger.covered.gaps(*asked) if asked else EMPTY
-        error = error or ledger.first_error or self._stale
+        error = error or self._stale or ledger.first_error
         if not error and missing and not self._request.only_failed:
             error = "stopped"
         status = Status.DONE
