@@ -21,7 +21,7 @@ class QuotaConfig(_Settings):
 
     Args:
         name: which quota; usually the host that counts the requests. It becomes part of a file
-            name, so it is letters, digits, `.`, `-`, `_` and `:` alone.
+            name, so it is letters, digits and `. - _ : [ ]` alone.
         rates: what `parse_rates` returns; empty for no limit.
         burst: how many permits may go out at once; the next ones wait for nearly their even share
             of the window. None for half of each window, 1 for an even spread.
@@ -38,7 +38,7 @@ class QuotaConfig(_Settings):
         retry_after_cap_s: the longest `Retry-After` (or reset header) that is believed.
     """
 
-    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$")]
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9\[][A-Za-z0-9._:\[\]-]{0,127}$")]
     rates: tuple[QuotaRate, ...]
     burst: Annotated[int, Field(ge=1)] | None = None
     guard_ms: Annotated[float, Field(gt=0, le=1000)] = 20.0

@@ -16,13 +16,13 @@ from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
-from urllib.parse import quote
 
 from headrace.quota.breaker_file import Breaker, Listener
 from headrace.quota.clock import Clock, MonotonicClock
 from headrace.quota.config import BreakerConfig, QuotaConfig
 from headrace.quota.counters import Cause, Counters
 from headrace.quota.exceptions import RatesError
+from headrace.quota.inspect import breaker_path, quota_path
 from headrace.quota.lanes import Lane
 from headrace.quota.rates import format_rates
 from headrace.quota.request import Request
@@ -201,9 +201,8 @@ class Gate:
 
     def _open(self) -> Session:
         name = self.config.name
-        file_name = quote(name, safe="")  # one name, one file
         breaker = Breaker(
-            self._folder / f"breaker-{file_name}.sqlite",
+            breaker_path(self._folder, name),
             name,
             self._breaker_config,
             self.clock,
@@ -212,8 +211,7 @@ class Gate:
         book = None
         try:
             if not self.config.unlimited:
-                path = self._folder / f"quota-{file_name}.sqlite"
-                book = SlotBook(path, self.config, self.clock)
+                book = SlotBook(quota_path(self._folder, name), self.config, self.clock)
         except BaseException:
             breaker.close()
             raise

@@ -56,9 +56,7 @@ _HAND_OVER = "UPDATE slots SET ticket = ?, owner = ?, lane = ?, passes = ? WHERE
 _MOVE = "UPDATE slots SET at = ?, until = ? WHERE seq = ?"
 _PIN = "UPDATE slots SET at = ?, until = ?, passes = ? WHERE seq = ?"
 _MOMENT = "SELECT at FROM slots WHERE seq = ?"
-_MOMENTS = (
-    "SELECT (SELECT at FROM slots WHERE seq = ?), (SELECT at FROM slots WHERE seq = ?)"
-)
+_MOMENTS = "SELECT (SELECT at FROM slots WHERE seq = ?), (SELECT at FROM slots WHERE seq = ?)"
 _MOMENTS = "SELECT until FROM slots WHERE until > 0 ORDER BY until DESC"
 
 #: The last part of its guard, which a permit leaves to its caller for getting going.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from headrace.quota.breaker import BreakerState, Phase
 from headrace.quota.clock import MS, NS
@@ -59,6 +59,11 @@ class BreakerStatus:
     outage_s: float
 
     @classmethod
+    def of_nothing(cls) -> BreakerStatus:
+        """Of a breaker that nobody has used yet."""
+        return cls.of(BreakerState(), 0)
+
+    @classmethod
     def of(cls, state: BreakerState, now: int) -> BreakerStatus:
         """The breaker in the terms of a reader."""
         reopens = state.reopens if state.phase is Phase.OPEN else now
@@ -83,6 +88,11 @@ class BookStatus:
     processes: tuple[ProcessStatus, ...]
     slowdown: float
     blocked_s: float
+
+    @classmethod
+    def idle(cls, config: QuotaConfig) -> BookStatus:
+        """Of a quota that nobody has used since the machine was started."""
+        return replace(NO_BOOK, windows=tuple(WindowStatus(rate, 0) for rate in config.rates))
 
     @classmethod
     def read(
