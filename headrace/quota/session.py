@@ -84,6 +84,7 @@ class Session:
         self._outage_limit = None if outage_limit_s is None else int(outage_limit_s * NS)
         self._outage_seen = 0
         self._logged_at = -_LONG_WAIT
+        self._closed = False
         self._pool: ThreadPoolExecutor | None = None
         if book is not None:
             self.turnstile = Turnstile(clock.now, int(book.config.ahead_ms * MS))
@@ -328,7 +329,10 @@ class Session:
         return self._pool
 
     def close(self) -> None:
-        """Sign off and close the files."""
+        """Sign off and close the files; a second call does nothing."""
+        if self._closed:
+            return
+        self._closed = True
         if self._pool is not None:
             self._pool.shutdown()
         self.breaker.close()

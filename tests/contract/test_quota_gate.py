@@ -1,0 +1,231 @@
+"""What every gate does, with a limit and without one."""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headrace.quota import (
+    BreakerChange,
+    BreakerConfig,
+    Gate,
+    Lane,
+    OutageError,
+    PermitTimeout,
+    Phase,
+    QuotaConfig,
+    RatesError,
+    open_gate,
+)
+from headrace.stopping import StopEvent, Stopped
+
+QUICK = BreakerConfig(cooldown_s=0.2, cooldown_growth=1)
+
+
+@pytest.fixture(params=["1000/s", "none"])
+def open_any(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[..., Gate]]:
+    opened: list[Gate] = []
+
+    def make(breaker: BreakerConfig = QUICK, **settings: Any) -> Gate:
+        config = QuotaConfig(name="api:80", rates=request.param)
+        opened.append(open_gate(tmp_path / "state", config, breaker, **settings))
+        return opened[-1]
+
+    yield make
+    for gate in opened:
+        gate.close()
+
+
+def answer(gate: Gate, status: int, times: int = 1) -> None:
+    for _ in range(times):
+        with gate.admit() as admission:
+            admission.sending()
+            admission.answered(status)
+
+
+def test_admits_and_counts(open_any: Callable[..., Gate]) -> None:
+    gate = open_any()
+    answer(gate, 200, times=3)
+    answer(gate, 429)
+    assert (gate.counters.admitted, gate.counters.throttled) == (4, 1)
+    assert gate.waiting_for() is None
+    assert gate.status().breaker.phase is Phase.CLOSED
+
+
+def test_state_is_private(open_any: Callable[..., Gate], tmp_path: Path) -> None:
+    answer(open_any(), 200)
+    folder = tmp_path / "state"
+    assert folder.stat().st_mode & 0o777 == 0o700
+    for path in folder.iterdir():
+        assert path.stat().st_mode & 0o077 == 0, path
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 429])
+def test_a_refusal_is_no_failure_of_the_server(open_any: Callable[..., Gate], status: int) -> None:
+    gate = open_any()
+    answer(gate, 500, times=4)
+    answer(gate, status)
+    answer(gate, 500, times=4)
+    assert gate.status().breaker.phase is Phase.CLOSED
+
+
+def test_failures_open_the_breaker_and_probes_close_it(open_any: Callable[..., Gate]) -> None:
+    gate = open_any()
+    changes: list[BreakerChange] = []
+    gate.on_breaker_change(changes.append)
+    answer(gate, 503, times=5)
+    assert gate.status().health == "open"
+    began = time.monotonic()
+    answer(gate, 200, times=3)
+    assert time.monotonic() - began >= 0.19
+    assert [change.after for change in changes] == [Phase.OPEN, Phase.HALF_OPEN, Phase.CLOSED]
+    assert changes[0].failures == 5
+    assert gate.counters.waited_s["breaker"] >= 0.19
+
+
+def test_time_outs_and_broken_answers_count_as_failures(open_any: Callable[..., Gate]) -> None:
+    gate = open_any()
+    for _ in range(2):
+        with pytest.raises(TimeoutError), gate.admit():
+            raise TimeoutError
+    for _ in range(3):
+        with gate.admit() as admission:
+            admission.bad_answer()
+    assert gate.status().breaker.phase is Phase.OPEN
+
+
+@pytest.mark.parametrize("error", [Stopped, KeyboardInterrupt])
+def test_work_called_off_says_nothing_about_the_server(
+    open_any: Callable[..., Gate], error: type[BaseException]
+) -> None:
+    gate = open_any()
+    for _ in range(9):
+        with pytest.raises(error), gate.admit():
+            raise error
+        with gate.admit() as admission:
+            admission.failed(neutral=True)
+    assert gate.status().breaker.failures == 0
+
+
+def test_an_outage_survives_a_restart(open_any: Callable[..., Gate]) -> None:
+    lasting = BreakerConfig(cooldown_s=60)
+    gate = open_any(lasting)
+    answer(gate, 500, times=5)
+    gate.close()
+    again = open_any(lasting, outage_limit_s=0)
+    with pytest.raises(OutageError) as caught, again.admit():
+        pass
+    assert caught.value.limit_s == 0
+
+
+def test_waits_through_an_outage_up_to_the_limit(open_any: Callable[..., Gate]) -> None:
+    gate = open_any(BreakerConfig(cooldown_s=60), outage_limit_s=0.3)
+    answer(gate, 500, times=5)
+    began = time.monotonic()
+    with pytest.raises(OutageError), gate.admit():
+        pass
+    assert 0.29 <= time.monotonic() - began < 5
+
+
+def test_a_deadline_within_the_cooldown_is_refused_at_once(open_any: Callable[..., Gate]) -> None:
+    gate = open_any(BreakerConfig(cooldown_s=60))
+    answer(gate, 500, times=5)
+    began = time.monotonic()
+    with pytest.raises(PermitTimeout) as caught, gate.admit(timeout_s=20):
+        pass
+    assert time.monotonic() - began < 5
+    assert caught.value.cause == "breaker"
+    assert caught.value.wait_s > 50
+
+
+def test_a_stop_ends_a_wait_for_the_breaker(open_any: Callable[..., Gate]) -> None:
+    gate, stop = open_any(BreakerConfig(cooldown_s=60)), StopEvent()
+    answer(gate, 500, times=5)
+    threading.Timer(0.1, stop.set).start()
+    began = time.monotonic()
+    with pytest.raises(Stopped), gate.admit(stop=stop):
+        pass
+    assert time.monotonic() - began < 5
+
+
+def test_half_open_lets_one_of_many_threads_go_at_a_time(open_any: Callable[..., Gate]) -> None:
+    gate = open_any()
+    answer(gate, 500, times=5)
+    inside, most, mutex = 0, 0, threading.Lock()
+    closed = threading.Event()
+
+    def fetch() -> None:
+        nonlocal inside, most
+        with gate.admit() as admission:
+            with mutex:
+                inside += 1
+                if not closed.is_set():
+                    most = max(most, inside)
+            time.sleep(0.02)
+            with mutex:
+                inside -= 1
+            admission.answered(200)
+            if gate.status().breaker.phase is Phase.CLOSED:
+                closed.set()
+
+    threads = [threading.Thread(target=fetch) for _ in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert closed.is_set()
+    assert most >= 1
+    assert gate.counters.admitted == 17
+
+
+def test_admits_coroutines(open_any: Callable[..., Gate]) -> None:
+    gate = open_any()
+
+    async def fetch() -> None:
+        async with gate.admit(lane=Lane.INGEST) as admission:
+            admission.sending()
+            admission.answered(200)
+
+    async def main() -> None:
+        await asyncio.gather(*(fetch() for _ in range(20)))
+
+    asyncio.run(main())
+    assert gate.counters.admitted == 20
+
+
+def test_a_cancelled_coroutine_gives_its_wish_back(open_any: Callable[..., Gate]) -> None:
+    gate = open_any(BreakerConfig(cooldown_s=60))
+    answer(gate, 500, times=5)
+
+    async def main() -> None:
+        task = asyncio.create_task(gate.admit().__aenter__())
+        await asyncio.sleep(0.1)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    began = time.monotonic()
+    asyncio.run(main())
+    assert time.monotonic() - began < 10
+
+
+def test_a_pickled_gate_opens_the_same_files(open_any: Callable[..., Gate]) -> None:
+    gate = open_any(BreakerConfig(cooldown_s=60))
+    answer(gate, 500, times=5)
+    with pickle.loads(pickle.dumps(gate)) as copy:
+        assert copy.status().breaker.phase is Phase.OPEN
+
+
+@pytest.mark.parametrize("weight", [0, -1])
+def test_a_weight_that_means_nothing_is_refused(
+    open_any: Callable[..., Gate], weight: int
+) -> None:
+    with pytest.raises(RatesError):
+        open_any().admit(weight=weight)
