@@ -21,6 +21,7 @@ from botocore.exceptions import ClientError
 from headrace.lake.exceptions import ObjectMissing
 from headrace.lake.s3_retry import S3Call, status_of
 from headrace.lake.s3_settings import S3Settings
+from headrace.lake.s3_tails import TailReader
 from headrace.lake.store import PROBE_KEY, StoredObject
 from headrace.stopping import STOP, StopEvent
 
@@ -61,6 +62,11 @@ class S3Store:
         self._stop = stop
         self._client = client or _make_client(self._settings)
         self._conditional = True
+        self._tails = (
+            TailReader(self._client, bucket, self._settings)
+            if TailReader.possible(self._client)
+            else None
+        )
 
     @property
     def location(self) -> str:
@@ -184,6 +190,8 @@ class S3Store:
 
     def _read_tail(self, key: str, size_bytes: int) -> bytes:
         try:
+            if self._tails is not None:
+                return self._tails.read(self._prefix + key, size_bytes)
             return self._read(key, Range=f"bytes=-{size_bytes}")
         except ClientError as error:
             if status_of(error) == _RANGE_OF_NOTHING:
@@ -227,6 +235,7 @@ def _make_client(settings: S3Settings) -> S3Client:
             connect_timeout=settings.connect_timeout_s,
             read_timeout=settings.read_timeout_s,
             max_pool_connections=settings.connections,
+            signature_version="s3v4",
             # S3Call counts, spaces and stops attempts; botocore's own would multiply them.
             retries={"total_max_attempts": 1, "mode": "standard"},
             request_checksum_calculation=settings.checksums,
