@@ -142,6 +142,14 @@ class Breaker:
         with self._mutex:
             return self._file.look(_read)
 
+    def hold(self) -> None:
+        """Let no thread of this process into the file until `release`: a fork is under way."""
+        self._mutex.acquire()
+
+    def release(self) -> None:
+        """End what `hold` began."""
+        self._mutex.release()
+
     def close(self) -> None:
         """Close the file."""
         with self._mutex:

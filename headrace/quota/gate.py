@@ -10,13 +10,13 @@ with gate.admit(lane=Lane.INGEST) as admission:
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
 
+from headrace.quota import forks
 from headrace.quota.breaker_file import Breaker, Listener
 from headrace.quota.clock import Clock, MonotonicClock
 from headrace.quota.config import BreakerConfig, QuotaConfig
@@ -35,10 +35,6 @@ T = TypeVar("T")
 
 #: For callers who never call a wait off.
 _NEVER = StopEvent()
-
-# Sessions of the parent, in a forked child: neither used nor closed, lest SQLite tidy up files
-# that the parent works on.
-_FROM_BEFORE_FORK: list[Session] = []
 
 
 def open_gate(
@@ -215,12 +211,14 @@ class Gate:
         except BaseException:
             breaker.close()
             raise
-        return Session(name, book, breaker, self.clock, self._outage_limit_s)
+        session = Session(name, book, breaker, self.clock, self._outage_limit_s)
+        forks.watch(session)
+        return session
 
     def _after_fork(self) -> Session:
-        with _OPENING:
+        with forks.opening():
             if self._session.pid != os.getpid():
-                _FROM_BEFORE_FORK.append(self._session)
+                forks.keep(self._session)
                 self._session = self._open()
             return self._session
 
@@ -311,14 +309,3 @@ class Admission:
     def _done(self) -> Permit | None:
         permit, self._permit = self._permit, None
         return permit
-
-
-_OPENING = threading.Lock()
-
-
-def _fresh_lock() -> None:
-    global _OPENING
-    _OPENING = threading.Lock()
-
-
-os.register_at_fork(after_in_child=_fresh_lock)

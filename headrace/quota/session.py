@@ -90,6 +90,18 @@ class Session:
             self.turnstile = Turnstile(clock.now, int(book.config.ahead_ms * MS))
             self._anchor = Anchor(book.config.anchor_cap_ms)
 
+    def hold(self) -> None:
+        """Keep all threads out of the files until `release`."""
+        self.breaker.hold()
+        if self.book is not None:
+            self.book.hold()
+
+    def release(self) -> None:
+        """End what `hold` began."""
+        if self.book is not None:
+            self.book.release()
+        self.breaker.release()
+
     # -- on the way out -------------------------------------------------------------------------
 
     def acquire(self, request: Request) -> Permit:

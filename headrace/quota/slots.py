@@ -55,6 +55,7 @@ _HOLDING = "SELECT seq, at, until, ticket FROM slots WHERE ticket = ?"
 _HAND_OVER = "UPDATE slots SET ticket = ?, owner = ?, lane = ?, passes = ? WHERE seq = ?"
 _MOVE = "UPDATE slots SET at = ?, until = ? WHERE seq = ?"
 _PIN = "UPDATE slots SET at = ?, until = ?, passes = ? WHERE seq = ?"
+_BETTER_WANT = "SELECT 1 FROM slots WHERE seq > ? AND lane < ? AND at > ? LIMIT 1"
 _MOMENT = "SELECT at FROM slots WHERE seq = ?"
 _MOMENTS = "SELECT (SELECT at FROM slots WHERE seq = ?), (SELECT at FROM slots WHERE seq = ?)"
 _MOMENTS = "SELECT until FROM slots WHERE until > 0 ORDER BY until DESC"
@@ -63,6 +64,9 @@ _MOMENTS = "SELECT until FROM slots WHERE until > 0 ORDER BY until DESC"
 SPARE = 3 * MS
 #: Bursts keep this part of the even distance; the rest makes up for lateness.
 _SPACING = 0.9
+#: While a better lane had one of the latest slots, a worse one takes none at once, but books a
+#: little ahead, where it can be overtaken.
+_RECENT, _WANTS, _COURTESY = 16, 50 * MS, 3 * MS
 #: A slot this near is not taken from its holder any more.
 _IMMINENT = 1 * MS
 #: Old rows go a few at a time, so that a book of millions never makes anybody wait.
@@ -95,18 +99,6 @@ class Slot(NamedTuple):
         return now > self.until - SPARE
 
 
-class Spacing(NamedTuple):
-    """How the slots of one window keep their distance.
-
-    Attributes:
-        burst: so many may go out at once,
-        distance: and as many again so many nanoseconds later.
-    """
-
-    burst: int
-    distance: int
-
-
 class SlotBook:
     """The slots of one quota, as one process sees and books them. Safe for many threads.
 
@@ -122,11 +114,7 @@ class SlotBook:
         self._windows = windows(config)
         self.shortest, self.longest = self._windows[0][1], self._windows[-1][1]
         self.guard = min(int(config.guard_ms * MS), self.shortest)
-        self._spacings = [
-            Spacing(burst, int(_SPACING * length * burst / limit))
-            for limit, length in self._windows
-            if (burst := config.burst or max(1, limit // 2)) < limit
-        ]
+        self._bursts = [config.burst or max(1, limit // 2) for limit, _ in self._windows]
         self.slowed = False
         self._mutex = threading.Lock()
         self._left: deque[tuple[int, int]] = deque()  # (until, seq) of permits to settle
@@ -230,6 +218,14 @@ class SlotBook:
         with self._mutex:
             self.slowed = self._file.change(self._register.ease, sent).slowdown > 1
 
+    def hold(self) -> None:
+        """Let no thread of this process into the file until `release`: a fork is under way."""
+        self._mutex.acquire()
+
+    def release(self) -> None:
+        """End what `hold` began."""
+        self._mutex.release()
+
     def close(self) -> None:
         """Settle, sign off and close the file."""
         with self._mutex:
@@ -252,7 +248,12 @@ class SlotBook:
         self.slowed = state.slowdown > 1
         oldest, newest = connection.execute(_ENDS).fetchone()
         at, tight = self._earliest(connection, now, state, weight, newest - oldest + 1)
-        at = self._spaced(connection, at, newest)
+        at = self._spaced(connection, at, state, newest)
+        if (
+            lane
+            and connection.execute(_BETTER_WANT, (newest - _RECENT, lane, now - _WANTS)).fetchone()
+        ):
+            at = max(at, now + _COURTESY)
         if at - now > self.longest:
             at = self._plausible(connection, now, state, at)
         behind: Sequence[Waiting] = ()
@@ -301,16 +302,19 @@ class SlotBook:
                     at, tight = bound, bool(row[1])
         return at, tight
 
-    def _spaced(self, connection: sqlite3.Connection, at: int, newest: int) -> int:
-        """Keep a distance between bursts.
+    def _spaced(self, connection: sqlite3.Connection, at: int, state: State, newest: int) -> int:
+        """Keep a distance between bursts, and between all permits after the server's refusal.
 
         A window that was used up at once would open at once again, for ever, and whoever came in
         between would wait for its end.
         """
-        for burst, distance in self._spacings:
-            row = connection.execute(_MOMENT, (newest - burst + 1,)).fetchone()
-            if row is not None:
-                at = max(at, row[0] + distance)
+        for (limit, length), burst in zip(self._windows, self._bursts, strict=True):
+            together = 1 if state.slowdown > 1 else burst
+            if together < limit:
+                row = connection.execute(_MOMENT, (newest - together + 1,)).fetchone()
+                if row is not None:
+                    share = _SPACING * together / limit
+                    at = max(at, row[0] + int(share * length * state.slowdown))
         return at
 
     def _plausible(self, connection: sqlite3.Connection, now: int, state: State, at: int) -> int:
@@ -379,7 +383,7 @@ class SlotBook:
             return None
         state = self._register.state(connection, now)
         at, _ = self._earliest(connection, now, state, 1, held.seq, before=held.seq)
-        at = self._spaced(connection, at, held.seq - 1)
+        at = self._spaced(connection, at, state, held.seq - 1)
         connection.execute(_PIN, (at, at + self.guard, FIXED, held.seq))
         return held._replace(at=at, until=at + self.guard, tight=True, fixed=True)
 
