@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 import urllib.request
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import urllib3
@@ -41,14 +42,9 @@ class TailReader:
     def __init__(self, client: S3Client, bucket: str, settings: S3Settings) -> None:
         self._client = client
         self._bucket = bucket
-        self._pool = urllib3.PoolManager(
-            maxsize=settings.connections,
-            timeout=urllib3.Timeout(
-                connect=settings.connect_timeout_s, read=settings.read_timeout_s
-            ),
-            retries=False,
-            ca_certs=os.environ.get("AWS_CA_BUNDLE") or os.environ.get("REQUESTS_CA_BUNDLE"),
-        )
+        self._settings = settings
+        self._pools: dict[str, urllib3.HTTPConnectionPool] = {}
+        self._lock = threading.Lock()
 
     @staticmethod
     def possible(client: S3Client) -> bool:
@@ -71,15 +67,41 @@ class TailReader:
         url = self._client.generate_presigned_url(
             "get_object", Params={"Bucket": self._bucket, "Key": key}, ExpiresIn=_VALID_S
         )
+        origin, target = _split(url)
         wanted = {"Range": f"bytes=-{size_bytes}"}
         try:
-            answer = self._pool.request("GET", url, headers=wanted, redirect=False)
+            answer = self._pool(origin).urlopen(
+                "GET", target, headers=wanted, redirect=False, retries=False
+            )
         except urllib3.exceptions.HTTPError as error:
             # Its message would show the signed URL.
             raise HTTPClientError(error=type(error).__name__) from None
         if answer.status in (200, 206):
             return answer.data[-size_bytes:]
         raise _refusal(answer.status, answer.data)
+
+    def _pool(self, origin: str) -> urllib3.HTTPConnectionPool:
+        """The connections to `origin`; asked directly, because a PoolManager parses every URL."""
+        with self._lock:
+            if origin not in self._pools:
+                self._pools[origin] = self._make_pool(origin)
+            return self._pools[origin]
+
+    def _make_pool(self, origin: str) -> urllib3.HTTPConnectionPool:
+        timeout = urllib3.Timeout(
+            connect=self._settings.connect_timeout_s, read=self._settings.read_timeout_s
+        )
+        options: dict[str, Any] = {"maxsize": self._settings.connections, "timeout": timeout}
+        if origin.startswith("https:"):
+            bundle = os.environ.get("AWS_CA_BUNDLE") or os.environ.get("REQUESTS_CA_BUNDLE")
+            options["ca_certs"] = bundle
+        return urllib3.connection_from_url(origin, **options)
+
+
+def _split(url: str) -> tuple[str, str]:
+    """A URL as its origin and the target of the request line."""
+    begin = url.index("/", url.index("://") + 3)
+    return url[:begin], url[begin:]
 
 
 def _refusal(status: int, content: bytes) -> ClientError:
