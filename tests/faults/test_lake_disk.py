@@ -31,8 +31,8 @@ WRITER = Path(__file__).parents[1] / "lake_writer.py"
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 512 KB, where the machine lets us mount one."""
-    mount = ["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", str(tmp_path)]
+    """A file system of 320 KB, where the machine lets us mount one."""
+    mount = ["mount", "-t", "tmpfs", "-o", "size=320k", "tmpfs", str(tmp_path)]
     if os.geteuid() != 0 or subprocess.run(mount, check=False, capture_output=True).returncode:
         pytest.skip("needs the right to mount a tmpfs")
     yield tmp_path

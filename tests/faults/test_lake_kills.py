@@ -23,7 +23,7 @@ __all__ = ["seaweed_url"]
 
 WRITER = Path(__file__).parents[1] / "lake_writer.py"
 #: In the order in which one lake meets them; the ninth part is the first merged one.
-FEW_POINTS = ["after-part:9", "during-merge-removal:3"]
+FEW_POINTS = ["during-merge-removal:3"]
 IN_ANY_STORE = ["after-part:2", "after-part:9", "after-merge", "during-merge-removal:3"]
 IN_A_FOLDER = ["during-part:3", "before-rename:1", "before-rename:4"]
 
@@ -86,7 +86,7 @@ def check_all_is_there(target: Target, last_id: int) -> None:
 
 @pytest.mark.parametrize("often", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_killed_at_named_points(target: Target, often: bool) -> None:
-    last_id = 8_000 if often else 4_000
+    last_id = 8_000 if often else 2_000
     points = IN_ANY_STORE if often else FEW_POINTS
     if target.endpoint is None:
         points = (IN_A_FOLDER if often else IN_A_FOLDER[:1]) + points

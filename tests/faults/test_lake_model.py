@@ -159,7 +159,7 @@ def rows_of(lo: int, hi: int) -> pa.Table:
 
 TestLake = LakeMachine.TestCase
 TestLake.settings = settings(
-    max_examples=60,
+    max_examples=30,
     stateful_step_count=20,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],

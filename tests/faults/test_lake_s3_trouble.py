@@ -55,7 +55,15 @@ def store_at(proxy: S3Proxy, prefix: str, **changes: object) -> S3Store:
     return S3Store(BUCKET, prefix, settings_for(proxy.url, **changes))
 
 
-@pytest.mark.parametrize("trouble", [SLOW_DOWN, BROKEN, Answer(429, "TooManyRequests"), CUT])
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        SLOW_DOWN,
+        CUT,
+        pytest.param(BROKEN, marks=pytest.mark.slow),
+        pytest.param(Answer(429, "TooManyRequests"), marks=pytest.mark.slow),
+    ],
+)
 def test_trouble_that_passes_costs_attempts_and_nothing_else(
     proxy: S3Proxy, prefix: str, trouble: Answer
 ) -> None:
