@@ -40,10 +40,12 @@ class Register:
 
     Attributes:
         owner: the number of this process in the file.
+        alone: whether no other process had the file open when that was last looked at.
     """
 
     def __init__(self, path: Path, config: QuotaConfig, clock: Clock, longest: int) -> None:
         self.owner = 0
+        self.alone = False
         self._path = path
         self._config = config
         self._clock = clock
@@ -132,6 +134,7 @@ class Register:
         if now - self._noted_at < _NOTE_EVERY and not emptied:
             return
         self._noted_at, self._noted = now, waiting
+        self.alone = connection.execute("SELECT count(*) FROM owners").fetchone()[0] == 1
         connection.execute(
             "UPDATE owners SET seen = ?, grants = ?, retry = ?, ingest = ?, backfill = ? "
             "WHERE owner = ?",

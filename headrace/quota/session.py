@@ -87,7 +87,8 @@ class Session:
         self._closed = False
         self._pool: ThreadPoolExecutor | None = None
         if book is not None:
-            self.turnstile = Turnstile(clock.now, int(book.config.ahead_ms * MS))
+            self._ahead = int(book.config.ahead_ms * MS)
+            self.turnstile = Turnstile(clock.now, self._ahead)
             self._anchor = Anchor(book.config.anchor_cap_ms)
 
     def hold(self) -> None:
@@ -226,7 +227,7 @@ class Session:
             if isinstance(slot, int):
                 request.refuse_beyond(slot, "quota")
                 raise AssertionError("a slot is refused only when it lies beyond the deadline")
-            booked_to = slot.at
+            booked_to = slot.at + (self._ahead if slot.polite else 0)
         finally:
             self.turnstile.leave(lane, booked_to)
         return slot

@@ -55,7 +55,9 @@ _HOLDING = "SELECT seq, at, until, ticket FROM slots WHERE ticket = ?"
 _HAND_OVER = "UPDATE slots SET ticket = ?, owner = ?, lane = ?, passes = ? WHERE seq = ?"
 _MOVE = "UPDATE slots SET at = ?, until = ? WHERE seq = ?"
 _PIN = "UPDATE slots SET at = ?, until = ?, passes = ? WHERE seq = ?"
-_BETTER_WANT = "SELECT 1 FROM slots WHERE seq > ? AND lane < ? AND at > ? LIMIT 1"
+_RECENTLY = (
+    "SELECT owner, count(*), max(iif(lane < ?, at, 0)) FROM slots WHERE seq > ? GROUP BY owner"
+)
 _MOMENT = "SELECT at FROM slots WHERE seq = ?"
 _MOMENTS = "SELECT (SELECT at FROM slots WHERE seq = ?), (SELECT at FROM slots WHERE seq = ?)"
 _MOMENTS = "SELECT until FROM slots WHERE until > 0 ORDER BY until DESC"
@@ -64,9 +66,9 @@ _MOMENTS = "SELECT until FROM slots WHERE until > 0 ORDER BY until DESC"
 SPARE = 3 * MS
 #: Bursts keep this part of the even distance; the rest makes up for lateness.
 _SPACING = 0.9
-#: While a better lane had one of the latest slots, a worse one takes none at once, but books a
-#: little ahead, where it can be overtaken.
-_RECENT, _WANTS, _COURTESY = 16, 50 * MS, 3 * MS
+#: Among so many latest slots a process that has had more than its part, or is in a worse lane than
+#: somebody a moment ago, books so far ahead instead of at once, where it can be overtaken.
+_LATEST_SLOTS, _A_MOMENT, _COURTESY = 32, 50 * MS, 3 * MS
 #: A slot this near is not taken from its holder any more.
 _IMMINENT = 1 * MS
 #: Old rows go a few at a time, so that a book of millions never makes anybody wait.
@@ -84,6 +86,7 @@ class Slot(NamedTuple):
         tight: whether `at` rests on settled moments alone; if not, `tighten` may find an earlier.
         weight: how many permits it holds, in as many rows, of which `seq` is the last.
         fixed: whether nobody can take the moment any more, so that `confirm` is needless.
+        polite: whether this process should book no other before this one has left.
     """
 
     ticket: int
@@ -93,6 +96,7 @@ class Slot(NamedTuple):
     tight: bool
     weight: int = 1
     fixed: bool = False
+    polite: bool = False
 
     def late(self, now: int) -> bool:
         """Whether the permit can no longer leave on this slot."""
@@ -249,10 +253,8 @@ class SlotBook:
         oldest, newest = connection.execute(_ENDS).fetchone()
         at, tight = self._earliest(connection, now, state, weight, newest - oldest + 1)
         at = self._spaced(connection, at, state, newest)
-        if (
-            lane
-            and connection.execute(_BETTER_WANT, (newest - _RECENT, lane, now - _WANTS)).fetchone()
-        ):
+        polite = not self._register.alone and self._polite(connection, now, newest, lane)
+        if polite:
             at = max(at, now + _COURTESY)
         if at - now > self.longest:
             at = self._plausible(connection, now, state, at)
@@ -272,7 +274,7 @@ class SlotBook:
             gone = now - int(self.longest * state.slowdown)
             connection.execute(_TRIM, (gone, newest, _TRIM_ROWS))
         self._register.note(connection, now, weight, waiting)
-        slot = Slot(newest, newest, at, until, tight or weight > 1, weight)
+        slot = Slot(newest, newest, at, until, tight or weight > 1, weight, polite=polite)
         return self._rotate(connection, behind, slot, lane, passes) if behind else slot
 
     def _earliest(
@@ -316,6 +318,19 @@ class SlotBook:
                     share = _SPACING * together / limit
                     at = max(at, row[0] + int(share * length * state.slowdown))
         return at
+
+    def _polite(self, connection: sqlite3.Connection, now: int, newest: int, lane: Lane) -> bool:
+        """Whether others should have a chance at a slot that is free at this moment."""
+        mine, everybody, owners = 0, 0, 0
+        for owner, count, better_at in connection.execute(
+            _RECENTLY, (lane, newest - _LATEST_SLOTS)
+        ):
+            if better_at > now - _A_MOMENT:
+                return True
+            mine += count if owner == self._register.owner else 0
+            everybody += count
+            owners += 1
+        return owners > 1 and mine > 1 + 1.1 * everybody / owners
 
     def _plausible(self, connection: sqlite3.Connection, now: int, state: State, at: int) -> int:
         """Drop slots that lie further ahead than the waiting processes can have booked."""
@@ -363,7 +378,7 @@ class SlotBook:
             connection.execute(_HAND_OVER, (one.ticket, one.owner, one.lane, left, seq))
         connection.execute(_HAND_OVER, (last.ticket, self._register.owner, lane, passes, rows[0]))
         seq, at, until, _ = connection.execute(_HOLDER, (rows[0],)).fetchone()
-        return Slot(last.ticket, seq, at, until, tight=False)
+        return last._replace(seq=seq, at=at, until=until, tight=False)
 
     def _held(self, connection: sqlite3.Connection, slot: Slot) -> Slot | None:
         """The slot that a ticket holds now: mostly its own, else the one that it was moved to."""
@@ -373,7 +388,7 @@ class SlotBook:
         row = connection.execute(_HOLDING, (slot.ticket,)).fetchone()
         if row is None or not row[2]:
             return None
-        return Slot(slot.ticket, row[0], row[1], row[2], tight=False)
+        return slot._replace(seq=row[0], at=row[1], until=row[2], tight=False, fixed=False)
 
     def _tighten(self, connection: sqlite3.Connection, slot: Slot) -> Slot | None:
         self._write_settled(connection)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import multiprocessing
 import os
 import random
@@ -244,7 +245,8 @@ def test_fifty_kills_at_any_moment(tmp_path: Path) -> None:
 _PROBER = """
 import sys, time; from pathlib import Path
 from headrace.quota import BreakerConfig, QuotaConfig, open_gate
-gate = open_gate(Path(sys.argv[1]), QuotaConfig(name="q", rates="none"), BreakerConfig(cooldown_s=0.2))
+config = QuotaConfig(name="q", rates="none")
+gate = open_gate(Path(sys.argv[1]), config, BreakerConfig(cooldown_s=0.2))
 with gate.admit():
     print("probing", flush=True)
     time.sleep(60)
@@ -316,4 +318,4 @@ def test_one_probe_at_a_time_over_all_processes(tmp_path: Path) -> None:
         child.join()
     probes.sort()
     assert len(probes) == 3
-    assert all(later[0] >= earlier[1] for earlier, later in zip(probes, probes[1:], strict=False))
+    assert all(later[0] >= earlier[1] for earlier, later in itertools.pairwise(probes))
