@@ -17,6 +17,8 @@ from headrace.quota.clock import MS
 _SHARE_OF_SHORTEST = 0.8
 #: The shortest way is remembered over one to two spans of so many answers.
 _SPAN = 64
+#: Before so many answers nothing is known about the shortest way, and all of a way may be it.
+_FIRST = 8
 
 
 class Anchor:
@@ -38,6 +40,6 @@ class Anchor:
         if self._seen % _SPAN == 0:
             self._former, self._shortest = self._shortest, way
         self._shortest = min(self._shortest, way)
-        shortest = min(self._former, self._shortest)
+        shortest = min(self._former, self._shortest) if self._seen > _FIRST else 0
         return sent + min(self._cap, way - int(_SHARE_OF_SHORTEST * shortest))
         return sent + min(self._cap, way - int(_SHARE_OF_SHORTEST * shortest))

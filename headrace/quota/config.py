@@ -23,8 +23,8 @@ class QuotaConfig(_Settings):
         name: which quota; usually the host that counts the requests. It becomes part of a file
             name, so it is letters, digits and `. - _ : [ ]` alone.
         rates: what `parse_rates` returns; empty for no limit.
-        burst: how many permits may go out at once; the next ones wait for nearly their even share
-            of the window. None for half of each window, 1 for an even spread.
+        burst: how many permits of an empty window may go out at once; the rest is spread over it.
+            None for half of each window, 1 for an even spread.
         guard_ms: a permit is void this long after its slot. Longer forgives a slower scheduler;
             a permit whose release was never confirmed costs the quota as much.
         margin_ms: every window is stretched by this much, at most by 1/500 of itself, for the time

@@ -58,13 +58,15 @@ _PIN = "UPDATE slots SET at = ?, until = ?, passes = ? WHERE seq = ?"
 _RECENTLY = (
     "SELECT owner, count(*), max(iif(lane < ?, at, 0)) FROM slots WHERE seq > ? GROUP BY owner"
 )
-_MOMENT = "SELECT at FROM slots WHERE seq = ?"
+_TWO_MOMENTS = "SELECT (SELECT at FROM slots WHERE seq = ?), (SELECT at FROM slots WHERE seq = ?)"
 _MOMENTS = "SELECT (SELECT at FROM slots WHERE seq = ?), (SELECT at FROM slots WHERE seq = ?)"
 _MOMENTS = "SELECT until FROM slots WHERE until > 0 ORDER BY until DESC"
 
 #: The last part of its guard, which a permit leaves to its caller for getting going.
 SPARE = 3 * MS
-#: Bursts keep this part of the even distance; the rest makes up for lateness.
+#: Permits that would follow each other within this time go out together: fewer wake-ups.
+_GROUP = NS // 2
+#: Such groups keep this part of the even distance; the rest makes up for lateness.
 _SPACING = 0.9
 #: Among so many latest slots a process that has had more than its part, or is in a worse lane than
 #: somebody a moment ago, books so far ahead instead of at once, where it can be overtaken.
@@ -103,6 +105,22 @@ class Slot(NamedTuple):
         return now > self.until - SPARE
 
 
+class Spacing(NamedTuple):
+    """How a window is used.
+
+    Attributes:
+        limit: permits in the window.
+        length: of the window, in nanoseconds.
+        burst: so many permits may go out at once when the window is empty.
+        group: while more than a burst of it is used, so many go out together.
+    """
+
+    limit: int
+    length: int
+    burst: int
+    group: int
+
+
 class SlotBook:
     """The slots of one quota, as one process sees and books them. Safe for many threads.
 
@@ -118,7 +136,11 @@ class SlotBook:
         self._windows = windows(config)
         self.shortest, self.longest = self._windows[0][1], self._windows[-1][1]
         self.guard = min(int(config.guard_ms * MS), self.shortest)
-        self._bursts = [config.burst or max(1, limit // 2) for limit, _ in self._windows]
+        self._spacings = [
+            Spacing(limit, length, burst, min(burst, max(1, round(limit * _GROUP / length))))
+            for limit, length in self._windows
+            if (burst := config.burst or max(1, limit // 2)) < limit
+        ]
         self.slowed = False
         self._mutex = threading.Lock()
         self._left: deque[tuple[int, int]] = deque()  # (until, seq) of permits to settle
@@ -310,13 +332,15 @@ class SlotBook:
         A window that was used up at once would open at once again, for ever, and whoever came in
         between would wait for its end.
         """
-        for (limit, length), burst in zip(self._windows, self._bursts, strict=True):
-            together = 1 if state.slowdown > 1 else burst
-            if together < limit:
-                row = connection.execute(_MOMENT, (newest - together + 1,)).fetchone()
-                if row is not None:
-                    share = _SPACING * together / limit
-                    at = max(at, row[0] + int(share * length * state.slowdown))
+        slowed = state.slowdown > 1
+        for limit, length, burst, group in self._spacings:
+            free, together = (1, 1) if slowed else (burst, group)
+            used_from, last = connection.execute(
+                _TWO_MOMENTS, (newest - free + 1, newest - together + 1)
+            ).fetchone()
+            window = length * state.slowdown
+            if used_from is not None and last is not None and used_from > at - window:
+                at = max(at, last + int(_SPACING * together * window / limit))
         return at
 
     def _polite(self, connection: sqlite3.Connection, now: int, newest: int, lane: Lane) -> bool:

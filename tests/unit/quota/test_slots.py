@@ -89,9 +89,7 @@ def test_weighted_permits_count_as_many(open_book: Open, clock: Any) -> None:
     assert book.status().windows[0].used == 2
 
 
-def test_half_a_window_goes_at_once_and_the_other_half_later(
-    open_book: Open, clock: Any
-) -> None:
+def test_half_a_window_goes_at_once_and_the_other_half_later(open_book: Open, clock: Any) -> None:
     book, start = open_book("10/s", burst=None), clock.at
     moments = []
     for _ in range(20):
@@ -288,3 +286,20 @@ def test_status_shows_windows_lanes_and_processes(open_book: Open, clock: Any) -
     assert [window.used for window in status.windows] == [2, 2]
     assert status.waiting == {Lane.RETRY: 0, Lane.INGEST: 3, Lane.BACKFILL: 8}
     assert [process.grants for process in status.processes] == [1, 1]
+
+
+def test_the_rest_of_a_long_window_is_spread_over_it(open_book: Open, clock: Any) -> None:
+    book, start = open_book("120/m", burst=None), clock.at
+    moments = []
+    for _ in range(240):
+        slot = taken(book)
+        clock.at = max(clock.at, slot.at)
+        book.settle(slot, clock.at)
+        moments.append((clock.at - start) / S)
+    assert moments[59] == 0
+    assert moments[60:62] == pytest.approx([0.45, 0.9], abs=0.01)
+    assert moments[119] == pytest.approx(27, abs=0.1)
+    assert moments[120] == pytest.approx(60, abs=0.1)
+    steps = [later - earlier for earlier, later in zip(moments[120:], moments[121:], strict=False)]
+    assert max(steps) < 1
+    assert moments[239] < 120

@@ -1,0 +1,98 @@
+"""Processes by rates, our slots and the stock bucket in turn.
+
+Low rates cost next to no processor time, so their rows run side by side; rows of 100/s run side by
+side too, each on a quota of its own. What a row measured beside others says so in `beside`.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+from bench.quota.fleet import Outcome, Want, run
+from headrace.quota.measures import excess, jain, used_share
+
+SECOND = 1_000_000_000
+
+
+class Row(NamedTuple):
+    """One line of the matrix."""
+
+    per_s: int
+    processes: int
+    threads: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.processes} x {self.threads}"
+
+
+SHAPES = [(1, 1), (3, 1), (8, 1), (16, 1), (1, 45)]
+
+
+class Plan(NamedTuple):
+    """Which rows run together, for how long, how often."""
+
+    rows: list[Row]
+    seconds: float
+    repeats: int
+
+
+def plans(*, quick: bool) -> list[Plan]:
+    """The whole matrix; about ten minutes, or one when quick."""
+    low = [Row(rate, *shape) for rate in (10, 15) for shape in SHAPES]
+    hundred = [Row(100, *shape) for shape in SHAPES]
+    fast = [[Row(500, *shape)] for shape in SHAPES]
+    if quick:
+        return [Plan(low, 8, 1), Plan(hundred, 6, 1), *(Plan(rows, 4, 1) for rows in fast)]
+    return [Plan(low, 100, 1), Plan(hundred, 34, 3), *(Plan(rows, 8, 5) for rows in fast)]
+
+
+def measure(limiter: str, *, quick: bool) -> list[dict[str, Any]]:
+    """Run the matrix with one limiter."""
+    results = []
+    for plan in plans(quick=quick):
+        repeats = plan.repeats if limiter == "headrace" else 1
+        runs = [_side_by_side(limiter, plan) for _ in range(repeats)]
+        for index, row in enumerate(plan.rows):
+            outcomes = [one[index] for one in runs]
+            results.append(_result(limiter, row, outcomes, plan))
+    return results
+
+
+def _side_by_side(limiter: str, plan: Plan) -> list[Outcome]:
+    def one(row: Row) -> Outcome:
+        return run(
+            limiter, f"{row.per_s}/s", [Want(threads=row.threads)] * row.processes, plan.seconds
+        )
+
+    with ThreadPoolExecutor(len(plan.rows)) as pool:
+        return list(pool.map(one, plan.rows))
+
+
+def _result(limiter: str, row: Row, outcomes: Sequence[Outcome], plan: Plan) -> dict[str, Any]:
+    everything = [outcome.all_grants for outcome in outcomes]
+    over = [excess(grants, row.per_s, SECOND) for grants in everything]
+    counts = [[len(grants) for grants in outcome.grants] for outcome in outcomes]
+    permits = sum(map(len, everything))
+    return {
+        "limiter": limiter,
+        "rate": f"{row.per_s}/s",
+        "shape": str(row),
+        "used_share": _median(used_share(grants, row.per_s, SECOND) for grants in everything),
+        "over_limit_runs": sum(one.permits > 0 for one in over),
+        "over_limit_permits": max(one.permits for one in over),
+        "over_limit_early_ms": round(max(one.early_ms for one in over), 3),
+        "stall_ms": round(max(outcome.stall_ms for outcome in outcomes), 1),
+        "jain": _median(map(jain, counts)),
+        "permits_per_process": round(statistics.median(sum(one) / len(one) for one in counts)),
+        "cpu_ms_per_permit": round(sum(one.cpu_s for one in outcomes) / permits * 1e3, 3),
+        "wakeups_per_permit": round(sum(one.wakeups for one in outcomes) / permits, 2),
+        "runs": len(outcomes),
+        "beside": len(plan.rows) - 1,
+    }
+
+
+def _median(values: Any) -> float:
+    return round(statistics.median(values), 4)
