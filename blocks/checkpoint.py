@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 from uuid import UUID
 
@@ -69,20 +71,13 @@ class BlockCheckpoints:
     def load(self, source: str, product: str) -> Checkpoint | None:
         """As `CheckpointStore.load`."""
         name = checkpoint_name(self.lake, source, product)
-        try:
-            require_api()
-            with get_client(sync_client=True) as client:
+        with client_for(f"the checkpoint of {product} cannot be read") as client:
+            try:
                 document = client.read_block_document_by_name(
                     name, ProductCheckpoint.get_block_type_slug()
                 )
-        except ObjectNotFound:
-            return None
-        except API_ERRORS as error:
-            raise CheckpointNotSaved(
-                f"the checkpoint of {product} cannot be read: the Prefect API does not answer "
-                f"({_short(error)})",
-                hint="headrace status tells whether the server runs",
-            ) from error
+            except ObjectNotFound:
+                return None
         stored = document.data.get("checkpoint")
         if not isinstance(stored, dict):
             raise CheckpointUnreadable(
@@ -110,6 +105,24 @@ class BlockCheckpoints:
                 hint="The data is in the lake; the next run goes on from there",
             ) from error
         self._gave_up = False
+
+    def delete(self, source: str, product: str) -> bool:
+        """Remove the checkpoint, whatever it holds: True if there was one.
+
+        Raises:
+            CheckpointNotSaved: the store cannot be reached.
+        """
+        name = checkpoint_name(self.lake, source, product)
+        with client_for(f"the checkpoint of {product} cannot be removed") as client:
+            document_id = _document_id(client, name)
+            self._documents.pop(name, None)
+            if document_id is None:
+                return False
+            try:
+                client.delete_block_document(document_id)
+            except ObjectNotFound:
+                return False
+            return True
 
     def _save(self, checkpoint: Checkpoint) -> None:
         """Create or update the document.
@@ -139,6 +152,27 @@ class BlockCheckpoints:
                     ),
                 )
         self._documents[name] = document_id
+
+
+@contextmanager
+def client_for(failing: str) -> Iterator[SyncPrefectClient]:
+    """A client of the Prefect API for a `with` block.
+
+    Args:
+        failing: what cannot be done if the API does not answer, for the message.
+
+    Raises:
+        CheckpointNotSaved: it does not.
+    """
+    try:
+        require_api()
+        with get_client(sync_client=True) as client:
+            yield client
+    except API_ERRORS as error:
+        raise CheckpointNotSaved(
+            f"{failing}: the Prefect API does not answer ({_short(error)})",
+            hint="headrace status tells whether the server runs",
+        ) from error
 
 
 _REGISTERING = threading.Lock()

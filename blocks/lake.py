@@ -8,7 +8,8 @@ from prefect.blocks.core import Block
 from pydantic import Field, SecretStr
 
 from headrace.lake import Lake as OpenLake
-from headrace.lake import S3Settings, open_lake
+from headrace.lake import S3Settings, Store, open_lake
+from headrace.lake.opening import make_store
 
 
 class Lake(Block):
@@ -43,11 +44,21 @@ class Lake(Block):
         Raises:
             LakeUnusable: it cannot be listed, written or reached.
         """
-        s3 = S3Settings(
+        return open_lake(self.location, s3=self._s3())
+
+    def store(self) -> Store:
+        """What the lake is kept in, untouched: for its own name of itself, and for looking only.
+
+        Raises:
+            LakeUnusable: the location has a form that cannot work.
+        """
+        return make_store(self.location, s3=self._s3())
+
+    def _s3(self) -> S3Settings:
+        return S3Settings(
             endpoint_url=self.endpoint_url or None,
             region=self.region or None,
             access_key_id=self.access_key_id or None,
             secret_access_key=self.secret_access_key,
             checksums=self.checksums,
         )
-        return open_lake(self.location, s3=s3)

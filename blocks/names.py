@@ -1,4 +1,4 @@
-"""Names of block documents: Prefect allows lower-case letters, digits and dashes only."""
+"""Names of leases and of block documents, in which Prefect allows a-z, 0-9 and dashes only."""
 
 from __future__ import annotations
 
@@ -22,6 +22,11 @@ def checkpoint_name(lake: str, source: str, product: str) -> str:
     if not _SOURCE.fullmatch(source) or not product:
         raise ValueError(f"no checkpoint name for {source!r} {product!r}")
     return f"{source}-{_product_part(product)}-{lake_tag(lake)}"
+
+
+def lease_name(lake: str, source: str, product: str) -> str:
+    """What must be held to commit for a product: one lease per lake, source and product."""
+    return f"{source}/{product}@{lake_tag(lake)}"
 
 
 def lake_tag(lake: str) -> str:

@@ -31,7 +31,12 @@ _BY_STATUS = {
 
 def exit_of_summary(summary: Summary) -> Exit:
     """The exit code of a run that came to its end."""
-    return Exit.INTERRUPTED if summary.stopped else _BY_STATUS[summary.status]
+    return Exit.INTERRUPTED if summary.stopped else exit_of_status(summary.status)
+
+
+def exit_of_status(status: Status) -> Exit:
+    """The exit code of a command that ended with this status."""
+    return _BY_STATUS[status]
 
 
 def exit_of_error(error: HeadraceError) -> Exit:

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from headrace.coverage import IntervalSet, Range
-from headrace.pull.exceptions import CheckpointUnreadable
+from headrace.pull.exceptions import CheckpointTooNew, CheckpointUnreadable
 
 #: Raised with every change that an older version would misread.
 SCHEMA_VERSION = 1
@@ -79,11 +79,7 @@ def read_checkpoint(stored: dict[str, Any], *, lake: str, source: str, product: 
             f"the checkpoint of {where} says no schema version", hint=_REBUILD.format(product)
         )
     if version > SCHEMA_VERSION:
-        raise CheckpointUnreadable(
-            f"the checkpoint of {where} has schema version {version}, this version of headrace "
-            f"knows {SCHEMA_VERSION}",
-            hint="Upgrade headrace here; all that share a lake must be alike",
-        )
+        raise CheckpointTooNew(where, found=version, known=SCHEMA_VERSION)
     for older in range(version, SCHEMA_VERSION):
         stored = _UPGRADES[older](stored)
     try:

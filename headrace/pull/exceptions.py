@@ -9,6 +9,32 @@ class CheckpointUnreadable(StateError):
     """A checkpoint exists but cannot be used: damaged, or written by a newer version."""
 
 
+class CheckpointTooNew(CheckpointUnreadable):
+    """A checkpoint was written by a newer version, which may know better than this one."""
+
+    def __init__(self, where: str, *, found: int, known: int) -> None:
+        super().__init__(
+            f"the checkpoint of {where} has schema version {found}, this version of headrace "
+            f"knows {known}",
+            hint="Upgrade headrace here, all that share a lake must be alike; or replace it by "
+            "what the lake says: headrace checkpoint rebuild --force",
+        )
+        self.found = found
+        self.known = known
+
+
+class NothingToRebuild(StateError):
+    """The lake holds nothing of a product, so that its checkpoint cannot come from there."""
+
+    def __init__(self, product: str, lake: str) -> None:
+        super().__init__(
+            f"{product}: the lake {lake} holds no part of it; its checkpoint was left as it is",
+            hint=f"Look at --lake; headrace checkpoint reset {product} forgets the checkpoint",
+        )
+        self.product = product
+        self.lake = lake
+
+
 class CheckpointNotSaved(HeadraceError):
     """The store of checkpoints could not be reached; the data in the lake is safe."""
 

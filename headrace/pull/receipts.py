@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -26,8 +27,8 @@ class ChunkReceipt:
     """What became of one chunk.
 
     `answered` is the range that is durable in the lake now: the chunk's own, a shorter one if the
-    run was stopped on the way, None if nothing of it is. `rows` are the trades in it, `written` is
-    False if they were there already. `error` says why, if it failed.
+    run was stopped on the way, None if nothing of it is. `rows` are the trades in it that the lake
+    did not hold when the run began, `written` is False if somebody else stored them meanwhile. `error` says why, if it failed.
     """
 
     span: Range
@@ -182,12 +183,17 @@ class Summary:
         return summary
 
 
-def overall(receipts: list[ProductReceipt]) -> Status:
-    """The status of a run: done only if all are, failed only if none brought anything.
+def overall(receipts: Iterable[ProductReceipt]) -> Status:
+    """The status of a run, from those of its products; see `combined`."""
+    return combined(receipt.status for receipt in receipts)
 
-    Products that somebody else is at are no failure; if nothing else is amiss the run says so.
+
+def combined(statuses: Iterable[Status]) -> Status:
+    """The status of a whole: done only if all are, failed only if none brought anything.
+
+    Products that somebody else is at are no failure; if nothing else is amiss the whole says so.
     """
-    found = {receipt.status for receipt in receipts}
+    found = set(statuses)
     if found <= {Status.DONE}:
         return Status.DONE
     if found <= {Status.DONE, Status.RUNNING_ELSEWHERE}:

@@ -1,0 +1,260 @@
+"""`headrace checkpoint …`: what runs have noted of each product; looked at, rebuilt, forgotten."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any
+from uuid import uuid4
+
+import typer
+from rich.console import Console
+
+from headrace.cli.checkpoint_tables import details_table, list_table, rebuilt_table
+from headrace.cli.console import silence_prefect_console
+from headrace.cli.exits import exit_of_status
+from headrace.cli.server import api_for_run
+from headrace.cli.server.run import say_on_stderr
+from headrace.errors import ConfigurationError, HeadraceError
+from headrace.exchange.products import canonical_product, canonical_products
+from headrace.lake.names import exchange_prefix
+from headrace.leases import LeaseHeld, LeaseStore, hold, open_leases
+from headrace.pull.checkpoints import Checkpoint
+from headrace.pull.rebuild import rebuild
+from headrace.pull.receipts import Status, combined
+from headrace.settings import Settings, load_settings
+
+if TYPE_CHECKING:
+    from blocks import BlockCheckpoints, Lake
+
+app = typer.Typer(help="Checkpoints: what runs have noted of each product.", no_args_is_help=True)
+
+SOURCE = "coinbase"
+
+LakeOption = Annotated[
+    str, typer.Option(help="A folder, s3://bucket/prefix or block:NAME. [HEADRACE_LAKE]")
+]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout, nothing else.")]
+Product = Annotated[str, typer.Argument(help="Product id, such as BTC-USD.")]
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A lake as the options name it, and its checkpoints."""
+
+    lake: Lake
+    checkpoints: BlockCheckpoints
+    settings: Settings
+
+    @property
+    def leases(self) -> LeaseStore:
+        return open_leases(self.settings.lease_location)
+
+    def lease_name(self, product: str) -> str:
+        from blocks.names import lease_name
+
+        return lease_name(self.checkpoints.lake, SOURCE, product)
+
+
+@dataclass(frozen=True)
+class Rebuilt:
+    """What became of one product's rebuild."""
+
+    product: str
+    status: Status
+    checkpoint: Checkpoint | None = None
+    error: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """The form of `--json`."""
+        return {
+            "product": self.product,
+            "status": self.status.value,
+            "checkpoint": self.checkpoint.model_dump(mode="json") if self.checkpoint else None,
+            "error": self.error or None,
+        }
+
+
+@app.callback()
+def checkpoints() -> None:
+    """Checkpoints: what runs have noted of each product."""
+
+
+@app.command("list")
+def list_checkpoints(
+    lake: LakeOption = "",
+    all_lakes: Annotated[
+        bool, typer.Option("--all-lakes", help="Of every lake, not only this one.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """List the checkpoints of a lake, unusable ones included."""
+    with _opened(lake, quiet=as_json) as place:
+        from blocks.inspection import found_checkpoints
+        from blocks.names import lake_tag
+
+        here = place.checkpoints.lake
+        # The name of a block ends with its lake's tag, which an unusable one has as well.
+        found = [
+            entry
+            for entry in found_checkpoints()
+            if all_lakes or entry.block.endswith(f"-{lake_tag(here)}")
+        ]
+    if as_json:
+        listed = [
+            {
+                "block": entry.block,
+                "problem": entry.problem or None,
+                "checkpoint": entry.checkpoint and entry.checkpoint.model_dump(mode="json"),
+            }
+            for entry in found
+        ]
+        _print_json({"lake": None if all_lakes else here, "checkpoints": listed})
+    elif found:
+        Console().print(list_table(found, with_lake=all_lakes))
+    else:
+        typer.echo("there is no checkpoint" + ("" if all_lakes else f" of the lake {here}"))
+
+
+@app.command()
+def show(product: Product, lake: LakeOption = "", as_json: Json = False) -> None:
+    """Show all that the checkpoint of one product says."""
+    product = canonical_product(product)
+    with _opened(lake, quiet=as_json) as place:
+        checkpoint = place.checkpoints.load(SOURCE, product)
+    if checkpoint is None:
+        raise ConfigurationError(
+            f"there is no checkpoint of {product} for the lake {place.checkpoints.lake}",
+            hint="headrace checkpoint list --all-lakes shows those that there are",
+        )
+    if as_json:
+        _print_json(checkpoint.model_dump(mode="json"))
+    else:
+        Console().print(details_table(checkpoint))
+
+
+@app.command("rebuild")
+def rebuild_checkpoints(
+    products: Annotated[
+        list[str] | None, typer.Argument(help="Product ids; none: all that the lake holds.")
+    ] = None,
+    lake: LakeOption = "",
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace even one that a newer version wrote.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Make checkpoints anew from the lake alone, without one request to the exchange.
+
+    For checkpoints that are damaged, or gone with the Prefect database.
+    """
+    wanted = canonical_products(products or [])
+    with _opened(lake, quiet=as_json) as place:
+        results = _rebuilt(place, wanted, force=force)
+    if as_json:
+        _print_json(
+            {
+                "lake": place.checkpoints.lake,
+                "products": [result.as_json() for result in results],
+            }
+        )
+    else:
+        Console().print(rebuilt_table(results))
+    raise typer.Exit(exit_of_status(combined(result.status for result in results)))
+
+
+@app.command()
+def reset(
+    products: Annotated[list[str], typer.Argument(help="Product ids, such as BTC-USD.")],
+    lake: LakeOption = "",
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Forget checkpoints. No trade is touched: the next run starts from what the lake holds.
+
+    What only a checkpoint knows is gone then: which ranges failed, and the newest id seen.
+    """
+    wanted = canonical_products(products)
+    if not yes:
+        _confirm(wanted)
+    with _opened(lake, quiet=as_json) as place:
+        removed = [product for product in wanted if _removed(place, product)]
+    absent = [product for product in wanted if product not in removed]
+    if as_json:
+        _print_json({"lake": place.checkpoints.lake, "removed": removed, "absent": absent})
+        return
+    for product in removed:
+        typer.echo(f"{product}: its checkpoint is forgotten")
+    for product in absent:
+        typer.echo(f"{product}: there was no checkpoint")
+
+
+@contextmanager
+def _opened(lake: str, *, quiet: bool) -> Iterator[_Place]:
+    """The lake's checkpoints, behind whatever Prefect API is configured or ours."""
+    settings = load_settings()
+    silence_prefect_console()
+    say = (lambda _line: None) if quiet else say_on_stderr
+    with api_for_run(settings.home, say=say):
+        from blocks import BlockCheckpoints
+        from blocks.resolve import lake_of
+
+        block = lake_of(lake or settings.lake)
+        yield _Place(block, BlockCheckpoints(block.store().location), settings)
+
+
+def _rebuilt(place: _Place, wanted: list[str], *, force: bool) -> list[Rebuilt]:
+    here = place.checkpoints.lake
+    if not place.lake.store().folders(exchange_prefix(SOURCE)):
+        # Asked before the lake is opened, which would make it where there is none.
+        raise ConfigurationError(f"the lake {here} holds no trades", hint="Look at --lake")
+    raw = place.lake.open().raw(SOURCE)
+    run_id = f"rebuild-{uuid4().hex[:12]}"
+    results = []
+    for product in wanted or raw.products():
+        try:
+            checkpoint = rebuild(
+                raw,
+                product,
+                checkpoints=place.checkpoints,
+                leases=place.leases,
+                lease_name=place.lease_name(product),
+                run_id=run_id,
+                ttl_s=place.settings.lease_ttl_s,
+                now=datetime.now(UTC),
+                force=force,
+            )
+        except LeaseHeld as error:
+            results.append(Rebuilt(product, Status.RUNNING_ELSEWHERE, error=str(error)))
+        except HeadraceError as error:
+            results.append(Rebuilt(product, Status.FAILED, error=str(error)))
+        else:
+            results.append(Rebuilt(product, Status.DONE, checkpoint))
+    return results
+
+
+def _removed(place: _Place, product: str) -> bool:
+    with hold(
+        place.leases,
+        place.lease_name(product),
+        run_id=f"reset-{uuid4().hex[:12]}",
+        ttl_s=place.settings.lease_ttl_s,
+    ):
+        return place.checkpoints.delete(SOURCE, product)
+
+
+def _confirm(products: list[str]) -> None:
+    if not sys.stdin.isatty():
+        raise ConfigurationError(
+            "no checkpoint was forgotten", hint="Nobody can be asked here: repeat with --yes"
+        )
+    question = f"Forget the checkpoint of {', '.join(products)}? The trades stay in the lake."
+    typer.confirm(question, abort=True, err=True)
+
+
+def _print_json(value: object) -> None:
+    sys.stdout.write(json.dumps(value) + "\n")

@@ -1,0 +1,93 @@
+"""A checkpoint anew from the lake alone: names say what is covered, footers what is in it.
+
+Not one request goes to the exchange, and what an older checkpoint said plays no part. What names
+and footers cannot tell is left open and is found by the next run: what failed, and how far the
+exchange has gone beyond what is stored.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from headrace.lake import RawLake
+from headrace.leases import LeaseStore, hold
+from headrace.pull.checkpoints import Checkpoint, CheckpointStore
+from headrace.pull.exceptions import CheckpointTooNew, CheckpointUnreadable, NothingToRebuild
+
+
+def rebuild(
+    lake: RawLake,
+    product: str,
+    *,
+    checkpoints: CheckpointStore,
+    leases: LeaseStore,
+    lease_name: str,
+    run_id: str,
+    ttl_s: float,
+    now: datetime,
+    force: bool = False,
+) -> Checkpoint:
+    """Save a checkpoint of `product` as the lake has it, under the product's lease.
+
+    An absent, older or damaged checkpoint is replaced. One of a newer version is not, since what
+    it knows would be lost on those who can read it, unless `force` is set.
+
+    Raises:
+        CheckpointTooNew: a newer version wrote the one that is there.
+        NothingToRebuild: the lake holds no part of the product.
+        PartUnreadable, StoreError: the lake cannot be read; the checkpoint was left as it is.
+        LeaseHeld: somebody is at the product.
+        LeaseLost: somebody has taken over meanwhile; nothing was saved.
+        CheckpointNotSaved: the store of checkpoints does not answer.
+    """
+    with hold(leases, lease_name, run_id=run_id, ttl_s=ttl_s) as lease:
+        if not force:
+            _refuse_newer(checkpoints, lake.exchange, product)
+        checkpoint = from_lake(
+            lake, product, name=checkpoints.lake, token=lease.token, run_id=run_id, now=now
+        )
+        lease.check()
+        checkpoints.save(checkpoint)
+        return checkpoint
+
+
+def from_lake(
+    lake: RawLake, product: str, *, name: str, token: int, run_id: str, now: datetime
+) -> Checkpoint:
+    """What the lake, which calls itself `name`, says about `product`.
+
+    The newest id is at least the last one covered: no run asks beyond what the exchange showed.
+
+    Raises:
+        NothingToRebuild: it holds no part of the product.
+        PartUnreadable, StoreError: it cannot be read.
+    """
+    covered = lake.coverage(product)
+    if covered.last is None:
+        raise NothingToRebuild(product, name)
+    rows, holes = lake.totals(product)
+    complete_below = covered.contains(1)
+    return Checkpoint(
+        lake=name,
+        source=lake.exchange,
+        product=product,
+        covered=covered.ranges,
+        holes=holes.ranges,
+        rows=rows,
+        first=(lake.first_id(product) or 0) if complete_below else 0,
+        watermark=covered.watermark(),
+        newest=covered.last,
+        fencing_token=token,
+        run_id=run_id,
+        updated_at=now,
+    )
+
+
+def _refuse_newer(checkpoints: CheckpointStore, source: str, product: str) -> None:
+    try:
+        checkpoints.load(source, product)
+    except CheckpointTooNew:
+        raise
+    except CheckpointUnreadable:
+        # What is damaged is what a rebuild is for.
+        return
