@@ -14,7 +14,7 @@ from uuid import uuid4
 import typer
 from rich.console import Console
 
-from headrace.cli.checkpoint_tables import details_table, list_table, rebuilt_table
+from headrace.cli.checkpoint_tables import details_table, list_tables, rebuilt_table
 from headrace.cli.console import silence_prefect_console
 from headrace.cli.exits import exit_of_status
 from headrace.cli.server import api_for_run
@@ -62,7 +62,7 @@ class _Place:
 
 @dataclass(frozen=True)
 class Rebuilt:
-    """What became of one product's rebuild."""
+    """What became of one product."""
 
     product: str
     status: Status
@@ -115,7 +115,11 @@ def list_checkpoints(
         ]
         _print_json({"lake": None if all_lakes else here, "checkpoints": listed})
     elif found:
-        Console().print(list_table(found, with_lake=all_lakes))
+        for table in list_tables(found):
+            Console().print(table)
+        for entry in found:
+            if entry.problem:
+                typer.echo(f"{entry.block}: {entry.problem}")
     else:
         typer.echo("there is no checkpoint" + ("" if all_lakes else f" of the lake {here}"))
 
@@ -163,7 +167,12 @@ def rebuild_checkpoints(
             }
         )
     else:
-        Console().print(rebuilt_table(results))
+        if any(result.checkpoint for result in results):
+            Console().print(rebuilt_table(results))
+        for result in results:
+            if result.error:
+                said = result.error.removeprefix(f"{result.product}: ")
+                typer.echo(f"{result.product}: {said}", err=True)
     raise typer.Exit(exit_of_status(combined(result.status for result in results)))
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
@@ -15,36 +16,28 @@ if TYPE_CHECKING:
     from blocks.inspection import FoundCheckpoint
     from headrace.cli.checkpoint import Rebuilt
 
-_NUMBERS = ("rows", "covered ids", "holes", "failed", "watermark", "newest")
+_NUMBERS = ("rows", "watermark", "newest", "holes", "failed")
 _RANGES_SHOWN = 20
 
 
-def list_table(found: Sequence[FoundCheckpoint], *, with_lake: bool) -> Table:
-    """One line per checkpoint; an unusable one with its problem."""
-    table = Table()
-    table.add_column("product", no_wrap=True)
-    for name in _NUMBERS:
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("saved", no_wrap=True)
-    if with_lake:
-        table.add_column("lake")
-    for entry in found:
-        checkpoint = entry.checkpoint
-        if checkpoint is None:
-            table.add_row(Text(entry.block), *[""] * len(_NUMBERS), "unusable", style="red")
-            continue
-        lake = [Text(checkpoint.lake)] if with_lake else []
-        table.add_row(Text(checkpoint.product), *_numbers(checkpoint), _when(checkpoint), *lake)
-    problems = [entry.problem for entry in found if entry.problem]
-    if problems:
-        table.caption = Text("\n".join(problems))
-        table.caption_justify = "left"
-    return table
+def list_tables(found: Sequence[FoundCheckpoint]) -> Iterator[Table]:
+    """A table per lake, with one line per usable checkpoint."""
+    usable = [entry.checkpoint for entry in found if entry.checkpoint]
+    for lake in sorted({checkpoint.lake for checkpoint in usable}):
+        table = _numbers_table()
+        table.title = Text(lake)
+        table.title_justify = "left"
+        table.add_column("saved", min_width=10)
+        for checkpoint in usable:
+            if checkpoint.lake == lake:
+                row = (*_numbers(checkpoint), _when(checkpoint))
+                table.add_row(Text(checkpoint.product), *row)
+        yield table
 
 
 def details_table(checkpoint: Checkpoint) -> Table:
     """All that one checkpoint says."""
-    table = Table(show_header=False)
+    table = Table(show_header=False, box=SIMPLE_HEAD, pad_edge=False)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     facts = {
@@ -69,30 +62,30 @@ def details_table(checkpoint: Checkpoint) -> Table:
 
 
 def rebuilt_table(results: Sequence[Rebuilt]) -> Table:
-    """What became of each product's rebuild."""
-    table = Table("product", "outcome")
+    """The checkpoints that were made anew."""
+    table = _numbers_table()
+    for checkpoint in (result.checkpoint for result in results if result.checkpoint):
+        table.add_row(Text(checkpoint.product), *_numbers(checkpoint))
+    return table
+
+
+def _numbers_table() -> Table:
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table.add_column("product")
     for name in _NUMBERS:
         table.add_column(name, justify="right", no_wrap=True)
-    for result in results:
-        if result.checkpoint is None:
-            table.add_row(
-                Text(result.product), Text(result.error), *[""] * len(_NUMBERS), style="red"
-            )
-        else:
-            table.add_row(Text(result.product), "rebuilt", *_numbers(result.checkpoint))
     return table
 
 
 def _numbers(checkpoint: Checkpoint) -> list[str]:
-    failed = sum(hi - lo + 1 for lo, hi in checkpoint.failed)
-    return [
-        f"{checkpoint.rows:,}",
-        f"{checkpoint.coverage.count:,}",
-        f"{len(checkpoint.holes):,}",
-        f"{failed:,}",
-        f"{checkpoint.watermark:,}",
-        f"{checkpoint.newest:,}",
-    ]
+    numbers = (
+        checkpoint.rows,
+        checkpoint.watermark,
+        checkpoint.newest,
+        len(checkpoint.holes),
+        len(checkpoint.failed),
+    )
+    return [f"{number:,}" for number in numbers]
 
 
 def _when(checkpoint: Checkpoint) -> str:
