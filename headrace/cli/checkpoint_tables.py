@@ -71,7 +71,7 @@ def rebuilt_table(results: Sequence[Rebuilt]) -> Table:
 
 def _numbers_table() -> Table:
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    table.add_column("product")
+    table.add_column("product", overflow="fold")
     for name in _NUMBERS:
         table.add_column(name, justify="right", no_wrap=True)
     return table
