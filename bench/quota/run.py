@@ -12,8 +12,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from bench.quota import matrix, scenarios, strict_window
 from bench.machine import machine_state
+from bench.quota import matrix, scenarios, strict_window
 
 RESULTS = Path(__file__).parents[1] / "results"
 LIMITERS = ("headrace", "stock")

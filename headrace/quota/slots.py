@@ -354,7 +354,7 @@ class SlotBook:
             mine += count if owner == self._register.owner else 0
             everybody += count
             owners += 1
-        return owners > 1 and mine > 1 + 1.1 * everybody / owners
+        return owners > 1 and mine > 2 + 1.25 * everybody / owners
 
     def _plausible(self, connection: sqlite3.Connection, now: int, state: State, at: int) -> int:
         """Drop slots that lie further ahead than the waiting processes can have booked."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -300,6 +301,6 @@ def test_the_rest_of_a_long_window_is_spread_over_it(open_book: Open, clock: Any
     assert moments[60:62] == pytest.approx([0.45, 0.9], abs=0.01)
     assert moments[119] == pytest.approx(27, abs=0.1)
     assert moments[120] == pytest.approx(60, abs=0.1)
-    steps = [later - earlier for earlier, later in zip(moments[120:], moments[121:], strict=False)]
+    steps = [later - earlier for earlier, later in itertools.pairwise(moments[120:])]
     assert max(steps) < 1
     assert moments[239] < 120
