@@ -6,8 +6,8 @@ import re
 
 from headrace.errors import ConfigurationError
 
-#: What exchanges use in product ids (BTC-USD, 1INCH-USD, XBT.F, BTC_USD). Dots may not lead.
-_PRODUCT = re.compile(r"[A-Z0-9_][A-Z0-9._-]{0,63}")
+#: What exchanges use in product ids (BTC-USD, 1INCH-USD, XBT.F, BTC_USD), and the lake in paths.
+_PRODUCT = re.compile(r"[A-Z0-9][A-Z0-9._-]{0,63}")
 
 
 def canonical_product(text: str) -> str:
@@ -16,7 +16,8 @@ def canonical_product(text: str) -> str:
     Raises:
         ConfigurationError: if the text cannot be a product id.
     """
-    product = text.upper()
+    # Some letters beyond ASCII have capitals within it, and would share a product's name.
+    product = text.upper() if text.isascii() else text
     if not _PRODUCT.fullmatch(product):
         raise ConfigurationError(
             f"{text!r} is no product id",

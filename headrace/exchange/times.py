@@ -16,7 +16,8 @@ import pyarrow as pa
 TIME_TYPE = pa.timestamp("us", tz="UTC")
 
 _TIME = re.compile(
-    r"(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d):(\d\d)(?:\.(\d+))?(?:(Z)|([+-])(\d\d):?(\d\d)?)"
+    r"(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d):(\d\d)(?:\.(\d+))?(?:(Z)|([+-])(\d\d):?(\d\d)?)",
+    re.ASCII,
 )
 
 
@@ -37,11 +38,12 @@ def parse_time(text: str) -> datetime:
     leap = timedelta(seconds=1) if second == 60 else timedelta(0)
     try:
         moment = datetime(year, month, day, hour, minute, min(second, 59), microsecond, tzinfo=zone)
-    except ValueError as error:
+        moment = (moment + leap).astimezone(UTC)
+    except (ValueError, OverflowError) as error:
         raise ValueError(f"not a time: {text!r} ({error})") from error
     if second > 60:
         raise ValueError(f"not a time: {text!r} (second must be in 0..60)")
-    return (moment + leap).astimezone(UTC)
+    return moment
 
 
 def parse_times(texts: list[str]) -> pa.Array:

@@ -22,7 +22,10 @@ BLOCK_PREFIX = "block:"
 Workers = Annotated[int, Field(ge=1, le=50)]
 ChunkConcurrency = Annotated[int, Field(ge=0, le=50)]
 
-_SPAN = re.compile(r"(\d+)([smhdw])")
+_SPAN = re.compile(r"([0-9]+)([smhdw])")
+#: Trades are younger than this, and moments stay within what a datetime can hold.
+_LONGEST = timedelta(days=36_525)
+_LAST_YEAR = 9998
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
@@ -78,10 +81,33 @@ class PullRequest(BaseModel):
     def _time(cls, value: Any) -> Any:
         return parse_moment(value) if isinstance(value, str) else value
 
+    @field_validator("since", "until")
+    @classmethod
+    def _utc(cls, moment: datetime | None) -> datetime | None:
+        if moment is None:
+            return None
+        if moment.year > _LAST_YEAR:
+            raise ValueError("no trade is that late")
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+
     @field_validator("last", mode="before")
     @classmethod
     def _span(cls, value: Any) -> Any:
         return parse_span(value) if isinstance(value, str) else value
+
+    @field_validator("last")
+    @classmethod
+    def _not_longer_than_history(cls, span: timedelta | None) -> timedelta | None:
+        if span is not None and span > _LONGEST:
+            raise ValueError("longer than any history")
+        return span
+
+    @field_validator("lake", "base_url", "rate")
+    @classmethod
+    def _named(cls, value: str) -> str:
+        if value.startswith(BLOCK_PREFIX) and not value.removeprefix(BLOCK_PREFIX).strip():
+            raise ValueError(f"{BLOCK_PREFIX} is not followed by the name of a block")
+        return value
 
     @field_validator("base_url")
     @classmethod
