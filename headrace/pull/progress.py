@@ -88,4 +88,4 @@ class RunProgress:
         elapsed = self.clock() - self.started
         seen = done / elapsed if elapsed > 1 and done else None
         rate = min(r for r in (pages_per_s, seen) if r) if (pages_per_s or seen) else None
-        return (total - done) / rate if rate else None
+        return max(0, total - done) / rate if rate else None

@@ -87,7 +87,7 @@ def _plain(text: str) -> str:
 
 def duration(seconds: float) -> str:
     """Seconds in words: 4.2 s, 3 m 20 s, 2 h 05 m."""
-    if seconds < 60:
+    if round(seconds, 1) < 60:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
     if minutes < 60:

@@ -1,0 +1,189 @@
+"""What a run says at its end, for programs and for people."""
+
+import json
+
+import pytest
+
+from headrace.coverage import IntervalSet
+from headrace.pull.receipts import (
+    PlanReceipt,
+    ProductReceipt,
+    QuotaUse,
+    Status,
+    Summary,
+    combined,
+    overall,
+)
+from headrace.pull.wording import (
+    duration,
+    ending,
+    markdown_summary,
+    one_line,
+    ranges_in_words,
+    remarks,
+)
+
+DONE, PARTIAL, FAILED, ELSEWHERE = (
+    Status.DONE,
+    Status.PARTIAL,
+    Status.FAILED,
+    Status.RUNNING_ELSEWHERE,
+)
+
+
+def receipt(status=DONE, product="BTC-USD", **fields):
+    return ProductReceipt(product, status, **fields)
+
+
+def summary(*receipts, **fields):
+    return Summary(
+        **{
+            "run": "run",
+            "status": overall(receipts),
+            "ui_url": "http://127.0.0.1:4200/run",
+            "elapsed_s": 4.25,
+            "requests": 1234,
+            "throttled": 1,
+            "retries": 2,
+            "quota": QuotaUse("host", "10/s", 0.981, 10.0),
+            "products": receipts,
+            **fields,
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("statuses", "whole"),
+    [
+        ([], DONE),
+        ([DONE], DONE),
+        ([DONE, DONE], DONE),
+        ([FAILED], FAILED),
+        ([FAILED, FAILED], FAILED),
+        ([DONE, FAILED], PARTIAL),
+        ([PARTIAL], PARTIAL),
+        ([PARTIAL, FAILED], PARTIAL),
+        ([DONE, PARTIAL], PARTIAL),
+        ([ELSEWHERE], ELSEWHERE),
+        ([DONE, ELSEWHERE], ELSEWHERE),
+        ([FAILED, ELSEWHERE], PARTIAL),
+        ([PARTIAL, ELSEWHERE], PARTIAL),
+        ([DONE, FAILED, ELSEWHERE], PARTIAL),
+    ],
+)
+def test_the_whole_is_what_its_products_are(statuses, whole):
+    assert combined(statuses) is whole
+    assert combined(reversed(statuses)) is whole
+    assert overall([receipt(status) for status in statuses]) is whole
+
+
+def test_the_json_summary_has_the_fields_that_are_promised_and_only_plain_values():
+    full = receipt(
+        PARTIAL,
+        range=(1, 9000),
+        new_rows=7000,
+        rows=8000,
+        pages=8,
+        requests=9,
+        watermark=3000,
+        newest=9000,
+        missing=IntervalSet.of((3001, 4000)),
+        holes=IntervalSet.of((5001, 6000)),
+        failed_chunks=((3001, 4000),),
+        error="503",
+    )
+    found = json.loads(json.dumps(summary(full).as_json()))
+    assert found == {
+        "run": "run",
+        "status": "partial",
+        "ui_url": "http://127.0.0.1:4200/run",
+        "elapsed_s": 4.25,
+        "requests": 1234,
+        "throttled": 1,
+        "retries": 2,
+        "quota": {"name": "host", "rates": "10/s", "used_share": 0.981},
+        "products": [
+            {
+                "product": "BTC-USD",
+                "status": "partial",
+                "range": [1, 9000],
+                "new_rows": 7000,
+                "rows": 8000,
+                "pages": 8,
+                "requests": 9,
+                "watermark": 3000,
+                "newest": 9000,
+                "missing": [[3001, 4000]],
+                "holes": [[5001, 6000]],
+                "failed_chunks": [[3001, 4000]],
+                "error": "503",
+            }
+        ],
+    }
+
+
+def test_a_plan_stands_in_the_summary_with_its_price():
+    plan = PlanReceipt("BTC-USD", (1, 25_300), IntervalSet.of((1, 25_300)), chunks=3, pages=26)
+    [found] = summary(plan=(plan,)).as_json()["plan"]
+    assert (found["requests"], found["seconds_at_quota"]) == (26, 2.6)
+    assert found["bytes"] == plan.size_bytes > 0
+    assert plan.as_json(None)["seconds_at_quota"] is None
+
+
+def test_the_coverage_table_counts_ids():
+    row = receipt(PARTIAL, range=(1, 9), missing=IntervalSet.of((2, 3), (7, 7))).as_row()
+    assert (row["from"], row["to"], row["missing ids"]) == (1, 9, 3)
+    assert receipt().as_row()["from"] == ""
+
+
+def test_the_ending_says_how_and_who():
+    assert ending(summary(receipt())) == "complete"
+    troubled = summary(receipt(), receipt(FAILED, "ETH-USD"), receipt(PARTIAL, "SOL-USD"))
+    assert ending(troubled) == "partial: something failed or is missing (ETH-USD, SOL-USD)"
+    assert ending(summary(receipt(ELSEWHERE))) == "already running elsewhere (BTC-USD)"
+    assert "kept" in ending(summary(receipt(PARTIAL), stopped=True))
+
+
+def test_one_line_counts_trades_requests_and_time():
+    said = one_line(summary(receipt(new_rows=1_000_000), receipt(new_rows=500)))
+    assert said == "complete: 1,000,500 new trades with 1,234 requests in 4.2 s"
+
+
+def test_remarks_name_product_reason_and_missing_ranges_once():
+    troubled = receipt(
+        PARTIAL, missing=IntervalSet.of((3001, 4000)), error="BTC-USD: 503 at cursor 4001"
+    )
+    assert remarks(summary(receipt(product="ETH-USD"), troubled)) == [
+        "BTC-USD: 503 at cursor 4001",
+        "BTC-USD: missing 3001-4000",
+    ]
+
+
+def test_of_many_ranges_the_first_few_are_spelled_out():
+    many = receipt(missing=IntervalSet.from_ranges((lo, lo) for lo in range(1, 20, 2)))
+    assert ranges_in_words(many) == "1-1, 3-3, 5-5 and 7 more"
+
+
+def test_what_comes_from_outside_is_no_markup_in_the_ui():
+    hostile = receipt(FAILED, error="<script>alert(1)</script>\n# head [x](http://evil) `code`")
+    said = markdown_summary(summary(hostile)).splitlines()[-1]
+    assert "<script>" not in said
+    assert "[x](" not in said
+    assert "\\<script\\>" in said
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0.04, "0.0 s"),
+        (4.2, "4.2 s"),
+        (59.94, "59.9 s"),
+        (59.97, "1 m 00 s"),
+        (200, "3 m 20 s"),
+        (3599.6, "1 h 00 m"),
+        (7500, "2 h 05 m"),
+        (90_000, "25 h 00 m"),
+    ],
+)
+def test_durations_in_words(seconds, words):
+    assert duration(seconds) == words
