@@ -21,9 +21,11 @@ from headrace.exchange.walk import Known, walk
 from headrace.lake import open_lake
 from headrace.quota import QuotaConfig, open_gate
 
+THREADS = 5
+
 
 def main(url: str, product: str, newest: int, folder: Path) -> None:
-    """Walk every chunk on fifteen threads and store its part."""
+    """Walk every chunk on as many threads as the flow gives one product, and store its part."""
     lake = open_lake(str(folder / "lake")).raw("coinbase")
     config = QuotaConfig(name="bench", rates=())
     with open_gate(folder / "quota", config) as gate, Transport(url) as transport:
@@ -42,8 +44,8 @@ def main(url: str, product: str, newest: int, folder: Path) -> None:
                 fetched_at=datetime.now(UTC),
             )
 
-        sizing = Sizing(lake.grid.cell_pages, in_flight=15, pool=15)
-        with ThreadPoolExecutor(15) as pool:
+        sizing = Sizing(lake.grid.cell_pages, in_flight=15, pool=THREADS)
+        with ThreadPoolExecutor(THREADS) as pool:
             list(pool.map(fetch, plan_chunks(IntervalSet.of((1, newest)), sizing)))
             lake.merge_due(product)
 

@@ -12,14 +12,16 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
-import httpx
 import pyarrow as pa
 import pyarrow.parquet as pq
+import requests
 from pyrate_limiter import Duration, Limiter, Rate, SQLiteBucket
 
 PAGE = 1000
 BATCH = 100
+THREADS = 5
 
 
 def main(url: str, product: str, newest: int, folder: Path) -> None:
@@ -31,16 +33,18 @@ def main(url: str, product: str, newest: int, folder: Path) -> None:
         use_file_lock=True,
     )
     limiter = Limiter(bucket)
-    with httpx.Client(base_url=url, headers={"User-Agent": "plain-script"}) as client:
+    with requests.Session() as session:
 
-        def page(after: int) -> list[dict[str, object]]:
+        def page(after: int) -> list[dict[str, Any]]:
             limiter.try_acquire("page")
-            rows = client.get(f"/products/{product}/trades", params={"after": after}).json()
+            answer = session.get(f"{url}/products/{product}/trades", params={"after": after})
+            answer.raise_for_status()
+            rows = answer.json()
             for row in rows:
                 row["time"] = datetime.fromisoformat(row["time"])
             return rows
 
-        with ThreadPoolExecutor(15) as pool:
+        with ThreadPoolExecutor(THREADS) as pool:
             cursors = range(PAGE + 1, newest + PAGE + 1, PAGE)
             for start in range(0, len(cursors), BATCH):
                 pages = pool.map(page, cursors[start : start + BATCH])

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
+
+from headrace.pull.turns import lake_tag
 
 _PLAIN = re.compile(r"[A-Z0-9]+(-[A-Z0-9]+)*")
 _SOURCE = re.compile(r"[a-z0-9]+")
@@ -25,13 +26,8 @@ def checkpoint_name(lake: str, source: str, product: str) -> str:
 
 
 def lease_name(lake: str, source: str, product: str) -> str:
-    """What must be held to commit for a product: one lease per lake, source and product."""
-    return f"{source}/{product}@{lake_tag(lake)}"
-
-
-def lake_tag(lake: str) -> str:
-    """Eight hex digits that stand for a lake's location."""
-    return hashlib.sha256(lake.encode()).hexdigest()[:8]
+    """The lease of a product's backfill, which whoever replaces its checkpoint must hold."""
+    return f"{source}/{product}@{lake_tag(lake)}:backfill"
 
 
 def _product_part(product: str) -> str:

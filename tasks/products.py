@@ -59,7 +59,7 @@ def _pulled(run: Run, product: str) -> ProductReceipt:
     try:
         with hold(
             run.leases,
-            run.lease_name(product),
+            job.turns.run(run.request.planner),
             run_id=run.id,
             ttl_s=run.settings.lease_ttl_s,
             stop=run.stop,

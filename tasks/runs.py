@@ -20,7 +20,6 @@ from urllib.parse import urlsplit
 from prefect.runtime import flow_run
 
 from blocks.checkpoint import BlockCheckpoints
-from blocks.names import lease_name
 from blocks.resolve import exchange_of, lake_of, quota_of
 from headrace.exchange import ExchangeClient
 from headrace.exchange.planning import Sizing
@@ -91,16 +90,13 @@ class Run:
             client=self.client,
             lake=self.lake,
             checkpoints=self.checkpoints,
+            leases=self.leases,
             progress=self.progress,
             stop=self.stop,
             listener=emit,
         )
         self.jobs[product] = job
         return job
-
-    def lease_name(self, product: str) -> str:
-        """What a run must hold to commit for a product."""
-        return lease_name(self.checkpoints.lake, EXCHANGE, product)
 
     def _width_by_latency(self) -> int:
         """Wide enough that one product alone can use the whole quota, as the last one will."""

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from headrace import __version__
-from headrace.cli import checkpoint, lease, pull, sim, up
+from headrace.cli import breaker, checkpoint, lease, pull, quota, sim, up
 from headrace.cli.demo import demo
 from headrace.cli.exits import Exit, exit_of_error
 from headrace.cli.products import products
@@ -28,9 +28,12 @@ app.command("down")(up.down)
 app.command("status")(up.status)
 app.command("demo")(demo)
 app.command("backfill")(pull.backfill)
+app.command("ingest")(pull.ingest)
 app.command("products")(products)
 app.add_typer(checkpoint.app, name="checkpoint")
 app.add_typer(lease.app, name="lease")
+app.add_typer(quota.app, name="quota")
+app.add_typer(breaker.app, name="breaker")
 app.add_typer(sim.app, name="sim")
 
 

@@ -1,4 +1,4 @@
-"""`headrace backfill`: the flow, run here, with the options that its form has."""
+"""`headrace backfill` and `ingest`: the flows, run here, with the options that their forms have."""
 
 from __future__ import annotations
 
@@ -84,6 +84,24 @@ def backfill(
     parameters = {name: value for name, value in locals().items() if name != "as_json"}
     parameters["rate"] = ",".join(rate)
     run_flow("backfill", parameters, as_json=as_json)
+
+
+def ingest(
+    products: Products,
+    dry_run: DryRun = False,
+    pages_per_chunk: PagesPerChunk = 0,
+    workers: Workers = 3,
+    chunk_concurrency: ChunkConcurrency = 5,
+    lake: LakeOption = "",
+    base_url: BaseUrl = "",
+    rate: RateOption = [],  # noqa: B006 - typer reads it, nobody changes it
+    outage_limit_s: OutageLimit = 1800.0,
+    as_json: AsJson = False,
+) -> None:
+    """Fetch what is new of some products since the last run."""
+    parameters = {name: value for name, value in locals().items() if name != "as_json"}
+    parameters["rate"] = ",".join(rate)
+    run_flow("ingest", parameters, as_json=as_json)
 
 
 def run_flow(name: str, parameters: Mapping[str, Any], *, as_json: bool) -> None:

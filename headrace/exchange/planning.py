@@ -1,6 +1,8 @@
 """Cut what is missing into chunks: pure arithmetic on the id grid.
 
-A chunk is a page-aligned piece of one cell, walked by one task and durable when it is complete. Its
+A chunk is a block of the grid (`headrace.lake.grid`), walked by one task and durable when it is
+complete. Blocks of all sizes are nested in each other or apart, never half over each other, so two
+runs that cut the same ids differently still leave no parts that overlap (docs/adr/0003). A chunk's
 size answers five wishes: bounded memory (few pages in flight), bounded task runs (Prefect records
 some tens a second at best), little to repeat after a kill (a chunk takes some 20 s, up to two
 minutes in a run of hours), whole cells where all that allows it (no merging later), and no idle
@@ -15,9 +17,10 @@ from dataclasses import dataclass
 
 from headrace.coverage import IntervalSet, Range
 from headrace.exchange.pages import PAGE_LIMIT
+from headrace.lake.grid import Grid
 
 #: Pages that all chunks in flight may hold together: about 60 KB each in memory.
-PAGES_IN_MEMORY = 1500
+PAGES_IN_MEMORY = 1000
 
 #: Task runs a second that a run may cause in steady state; Prefect on SQLite records 28 to 60.
 TASK_RUNS_PER_S = 5.0
@@ -93,6 +96,16 @@ class Sizing:
         page_s = max(self.latency_s or 0.0, self.in_flight / self._rate)
         return max(self.smallest, min(self.most, int(chunk_s / page_s)))
 
+    def tail(self, pages: int) -> int:
+        """How many of so many pages are the last stretch, where pieces shrink.
+
+        Without a quota a page takes milliseconds, so an idle place costs less than a cell that has
+        to be merged from pieces: then whole cells go out to the end, if there are enough of them.
+        """
+        if self.pages_per_s is None and pages >= self.pool * self.most:
+            return 0
+        return 2 * self.pool * self.smallest
+
     @property
     def _rate(self) -> float:
         return self.pages_per_s or UNLIMITED_PAGES_PER_S
@@ -101,6 +114,26 @@ class Sizing:
 def page_count(lo: int, hi: int) -> int:
     """How many pages of the grid the inclusive range touches; what walking it costs if dense."""
     return (hi - 1) // PAGE_LIMIT - (lo - 1) // PAGE_LIMIT + 1
+
+
+def next_page(trade_id: int) -> int:
+    """The first id of a page at or above `trade_id`."""
+    return -(-(trade_id - 1) // PAGE_LIMIT) * PAGE_LIMIT + 1
+
+
+def whole_pages(missing: IntervalSet, newest: int) -> IntervalSet:
+    """Missing ids widened to whole pages of the grid, as far as there are trades.
+
+    It costs no request, since a page is asked for as a whole anyway. The page of the newest trade
+    is fetched anew from its beginning until it is full.
+    """
+    return IntervalSet.from_ranges(
+        (
+            (lo - 1) // PAGE_LIMIT * PAGE_LIMIT + 1,
+            min(((hi - 1) // PAGE_LIMIT + 1) * PAGE_LIMIT, max(hi, newest)),
+        )
+        for lo, hi in missing
+    )
 
 
 def plan_pages(missing: IntervalSet) -> int:
@@ -113,30 +146,21 @@ def plan_chunks(missing: IntervalSet, sizing: Sizing) -> Iterator[Chunk]:
 
     Made one at a time, so that a history of any length costs no memory. The chunks cover `missing`
     exactly, and every border between two of them lies on the page grid, where it costs no request.
+    The pieces never overlap those of another plan by half if `missing` was widened by
+    `whole_pages`.
     """
     remaining = plan_pages(missing)
-    largest = sizing.largest(remaining)
-    cell_ids = sizing.cell_pages * PAGE_LIMIT
+    largest, tail = sizing.largest(remaining), sizing.tail(remaining)
+    grid = Grid(sizing.cell_pages)
     for lo, hi in missing:
         start = lo
         while start <= hi:
-            cell_end = ((start - 1) // cell_ids + 1) * cell_ids
-            pages = _pages_now(remaining, largest, sizing)
-            end = min(hi, cell_end, _page_end(start, pages))
+            # Guided self-scheduling: a fair share of half of what remains, within the bounds.
+            fair = math.ceil(remaining / (2 * sizing.pool))
+            floor = sizing.smallest if remaining > tail else sizing.smallest // TAIL_DIVISOR
+            pages = max(1, floor, min(fair, largest)) if tail else largest
+            end = grid.block_end(start, hi, pages)
             chunk = Chunk(start, end, page_count(start, end))
             yield chunk
             remaining -= chunk.pages
-            start = end + 1
-
-
-def _pages_now(remaining: int, largest: int, sizing: Sizing) -> int:
-    """Guided self-scheduling: a fair share of half of what remains, within the bounds."""
-    fair = math.ceil(remaining / (2 * sizing.pool))
-    ending = remaining <= 2 * sizing.pool * sizing.smallest
-    floor = sizing.smallest // TAIL_DIVISOR if ending else sizing.smallest
-    return max(1, floor, min(fair, largest))
-
-
-def _page_end(start: int, pages: int) -> int:
-    """The last id of the `pages`-th page of the grid, counted from the one `start` lies in."""
-    return ((start - 1) // PAGE_LIMIT + pages) * PAGE_LIMIT
+            start = chunk.hi + 1

@@ -69,13 +69,15 @@ def walk(
     cursor = hi + 1
     batches: list[pa.RecordBatch] = []
     pages = 0
-    while cursor > lo and not (stop is not None and stop.is_set()):
+    # Nothing lies below the first trade, which is known: no request needs to find that out.
+    bottom = max(lo, known.first)
+    while cursor > bottom and not (stop is not None and stop.is_set()):
         page = client.page(product, cursor, lane=lane, known=known.below(cursor))
         pages += 1
         if len(page) == 0:
             cursor = lo
             break
-        if page.first_id <= lo and cursor - page.last_id > PAGE_LIMIT:
+        if page.first_id <= bottom and cursor - page.last_id > PAGE_LIMIT:
             # A hole of a page or more, and no next page that would prove that the server moves.
             client.page(product, page.last_id, limit=1, lane=lane)
             pages += 1
@@ -83,7 +85,7 @@ def walk(
         cursor = page.first_id
         if on_page is not None:
             on_page(page)
-    answered_lo = max(lo, cursor)
+    answered_lo = lo if cursor <= bottom else cursor
     if answered_lo > hi:
         return None
     trades = pa.Table.from_batches(list(reversed(batches)), schema=RAW_SCHEMA)

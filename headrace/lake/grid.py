@@ -2,7 +2,7 @@
 
 Cell k holds the ids [k * size + 1, (k + 1) * size], with size = pages x 1,000 ids. The grid is
 recorded in the lake when it is created and never changes: parts of two grids would overlap. With
-100 pages a full cell of realistic trades is a file of about 0.8 MB (measured, see docs/lake.md).
+128 pages a full cell of realistic trades is a file of about 1 MB (measured, see docs/lake.md).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from headrace.lake.names import exchange_prefix
 from headrace.lake.store import Store
 
 PAGE_IDS = 1_000
-DEFAULT_CELL_PAGES = 100
+DEFAULT_CELL_PAGES = 128
 MAX_CELL_PAGES = 10_000
 GRID_VERSION = 1
 
@@ -60,6 +60,45 @@ class Grid:
             return
         for index in range(self.cell_of(lo).index, self.cell_of(hi).index + 1):
             yield self.cell(index)
+
+    def blocks(self, lo: int, hi: int) -> Iterator[tuple[int, int]]:
+        """[lo, hi] cut into ranges that can stand in the lake beside any others of their kind.
+
+        The whole cells from id 1 on together (a history may begin late), then the largest blocks
+        that fit; see `block_end`.
+        """
+        while lo <= hi:
+            whole_cells_end = hi // self.cell_ids * self.cell_ids
+            if lo == 1 <= whole_cells_end:
+                end = whole_cells_end
+            else:
+                end = self.block_end(lo, hi, self.cell_pages)
+            yield lo, end
+            lo = end + 1
+
+    def block_end(self, lo: int, hi: int, most_pages: int) -> int:
+        """Where the largest block ends that begins at `lo`, by `hi`, with at most so many pages.
+
+        Blocks are 1, 2, 4, ... pages that begin at a multiple of their own length within the cell
+        (the last ones of a cell may be cut off by its end). What is not a whole page is a block of
+        its own. Two blocks lie in each other or apart if each begins with the first id of a page.
+        """
+        cell = self.cell_of(lo)
+        first, within_page = divmod(lo - cell.lo, PAGE_IDS)
+        size = 1
+
+        def end_of(pages: int) -> int:
+            return cell.lo + min(first + pages, self.cell_pages) * PAGE_IDS - 1
+
+        while (
+            not within_page
+            and min(2 * size, self.cell_pages - first) <= most_pages
+            and first % (2 * size) == 0
+            and end_of(size) < cell.hi
+            and end_of(2 * size) <= hi
+        ):
+            size *= 2
+        return min(hi, end_of(size))
 
     def same_cell(self, lo: int, hi: int) -> bool:
         """Whether [lo, hi] lies in one cell."""

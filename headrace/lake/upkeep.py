@@ -17,7 +17,7 @@ from headrace.faults import kill_point
 from headrace.lake.digest import ContentDigest, content_digest
 from headrace.lake.exceptions import InvalidTrades, MergeRefused, PartUnreadable
 from headrace.lake.footer import PartFooter
-from headrace.lake.merging import MIN_PIECES, merge_plan, touching_runs
+from headrace.lake.merging import MIN_PIECES, merge_plan, tiles
 from headrace.lake.names import canonical_product, exchange_prefix, product_prefix
 from headrace.lake.parts import Part, PartReceipt
 from headrace.lake.rows import rows_between
@@ -121,7 +121,7 @@ def _check_shape(raw: RawLake, product: str, pieces: Sequence[Part]) -> tuple[in
     if not pieces:
         raise ValueError("there is nothing to merge")
     lo, hi = pieces[0].lo, pieces[-1].hi
-    if len(pieces) < 2 or len(touching_runs(pieces)) != 1:
+    if len(pieces) < 2 or not tiles(pieces, lo, hi):
         raise MergeRefused(product, lo, hi, "they are not two or more pieces that touch")
     if not raw.grid.same_cell(lo, hi):
         raise MergeRefused(product, lo, hi, "they lie in more than one cell")

@@ -169,6 +169,13 @@ class LeaseStore(ABC):
                 return row.holder
         raise self._contended(name)
 
+    def state(self, name: str) -> LeaseState:
+        """What one lease is worth at this moment."""
+        row = self._read(name)
+        if row is None:
+            return LeaseState(name, 0, Standing.FREE, None)
+        return LeaseState(name, row.token, self._standing(row.holder), row.holder)
+
     def list(self) -> tuple[LeaseState, ...]:
         """Every lease that was ever taken, by name."""
         rows = sorted(self._read_all(), key=lambda row: row.name)

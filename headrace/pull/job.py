@@ -8,20 +8,25 @@ finds the part by its name and goes on from there.
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Protocol
+
+import pyarrow as pa
 
 from headrace.coverage import EMPTY, IntervalSet
 from headrace.errors import HeadraceError
 from headrace.exchange.client import ExchangeClient
 from headrace.exchange.history import History
 from headrace.exchange.pages import Page
-from headrace.exchange.planning import Chunk, Sizing, plan_chunks, plan_pages
+from headrace.exchange.planning import Chunk, Sizing, next_page, plan_chunks, plan_pages
 from headrace.exchange.walk import Known, Walked, walk
 from headrace.faults import kill_point
 from headrace.lake import RawLake
+from headrace.lake.rows import rows_between
+from headrace.leases import LeaseStore
 from headrace.pull.checkpoints import Checkpoint, CheckpointStore
 from headrace.pull.exceptions import CheckpointNotSaved
 from headrace.pull.ledger import Ledger
@@ -30,6 +35,7 @@ from headrace.pull.progress import RunProgress
 from headrace.pull.receipts import ChunkReceipt, PlanReceipt, ProductReceipt, Status
 from headrace.pull.request import PullRequest
 from headrace.pull.sources import check_source, source_host
+from headrace.pull.turns import Turns
 from headrace.quota import Lane
 from headrace.stopping import StopEvent, Stopped
 
@@ -60,6 +66,7 @@ class ProductJob:
         request: what the run was asked to do.
         run_id: recorded in the checkpoint.
         client, lake, checkpoints: where from, where to, where it is noted.
+        leases: who may do what; see `headrace.pull.turns`.
         progress: raised as pages arrive.
         stop: the run's stop event; the job has a child of it, so that it can stop alone.
         listener: told of commits, gaps and disagreements.
@@ -75,6 +82,7 @@ class ProductJob:
         client: ExchangeClient,
         lake: RawLake,
         checkpoints: CheckpointStore,
+        leases: LeaseStore,
         progress: RunProgress,
         stop: StopEvent,
         listener: Listener = lambda _name, _facts: None,
@@ -87,6 +95,7 @@ class ProductJob:
         self._client = client
         self._lake = lake
         self._checkpoints = checkpoints
+        self.turns = Turns(leases, lake.exchange, product, checkpoints.lake)
         self._progress = progress
         self._tell = listener
         self._clock = clock
@@ -96,7 +105,8 @@ class ProductJob:
         self._before: Checkpoint | None = None
         self._survey = Survey()
         self._ledger = Ledger()
-        self._committed_at = self._clock()
+        self._known_before = EMPTY
+        self._committed_at = -math.inf
         self._stale = ""
 
     def prepare(self, lease: HeldLease | None) -> None:
@@ -109,11 +119,10 @@ class ProductJob:
         """
         self._lease = lease
         self._progress.product(self.product).state = "planning"
-        if lease is not None:
-            self._lake.sweep(self.product)
         check_source(self._lake, self.product, self._host)
         self._before = self._checkpoints.load(self._lake.exchange, self.product)
         self._ledger = self._opened_ledger()
+        self._known_before = self._ledger.covered
         self._survey = survey(
             self._client,
             self._request,
@@ -123,15 +132,16 @@ class ProductJob:
             newest_seen=self._newest_seen(),
             failed_before=IntervalSet(self._before.failed) if self._before else EMPTY,
             lane=self._lane,
+            beyond=self._left_to_backfill(),
         )
         if lease is not None:
             self._keep_proven_empty()
-        self._progress.planned(self.product, plan_pages(self._survey.missing))
+        self._progress.planned(self.product, plan_pages(self._survey.to_fetch))
 
     def chunks(self, sizing: Sizing) -> Iterator[Chunk]:
         """What to walk, oldest first. A full refresh takes stored parts by their own borders."""
         if not self._request.full_refresh or self._survey.asked is None:
-            yield from plan_chunks(self._survey.missing, sizing)
+            yield from plan_chunks(self._survey.to_fetch, sizing)
             return
         stored = [
             (part.lo, part.hi)
@@ -140,7 +150,7 @@ class ProductJob:
         ]
         for lo, hi in stored:
             yield Chunk(lo, hi, plan_pages(IntervalSet.of((lo, hi))))
-        yield from plan_chunks(self._survey.missing - IntervalSet.from_ranges(stored), sizing)
+        yield from plan_chunks(self._survey.to_fetch - IntervalSet.from_ranges(stored), sizing)
 
     def fetch(self, chunk: Chunk) -> ChunkReceipt:
         """Walk one chunk and store its part. Failures are told in the receipt, not raised."""
@@ -167,11 +177,12 @@ class ProductJob:
         self.stop.set()
 
     def commit_due(self) -> bool:
-        """Whether it is time for the next commit."""
-        return self._ledger.changed and self._clock() - self._committed_at >= COMMIT_INTERVAL_S
+        """Whether it is time for the next commit; the first says up to where the run will go."""
+        waited = self._clock() - self._committed_at >= COMMIT_INTERVAL_S
+        return waited and (self._ledger.changed or self._committed_at == -math.inf)
 
     def commit(self) -> None:
-        """Merge what is due, then advance the checkpoint over all that is durable.
+        """Merge what is due, then let the checkpoint say what is durable now, whoever stored it.
 
         Raises:
             LeaseLost: somebody else has taken over; nothing was committed.
@@ -179,11 +190,8 @@ class ProductJob:
         """
         if self._lease is None:
             raise RuntimeError("a dry run has nothing to commit")
-        if not self.stop.is_set():
-            # Who was asked to stop leaves the merging to the next run.
-            self._lake.merge_due(self.product)
-        if self._request.full_refresh:
-            self._ledger.rows, self._ledger.holes = self._lake.totals(self.product)
+        self._upkeep()
+        self._take_stock()
         kill_point("before-checkpoint")
         self._lease.check()
         checkpoint = self._checkpoint(self._lease.token)
@@ -214,7 +222,7 @@ class ProductJob:
 
     def receipt(self, error: str = "") -> ProductReceipt:
         """What became of the product, after the last commit; `error` is what ended it early."""
-        ledger, asked = self._ledger, self._survey.asked
+        ledger, asked = self._counted_ledger(), self._survey.asked
         missing = ledger.covered.gaps(*asked) if asked else EMPTY
         error = error or self._stale or ledger.first_error
         if not error and missing and not self._request.only_failed:
@@ -259,23 +267,37 @@ class ProductJob:
         return self._stored(chunk, walked)
 
     def _stored(self, chunk: Chunk, walked: Walked) -> ChunkReceipt:
-        stored = self._lake.write(
-            self.product,
-            walked.lo,
-            walked.hi,
-            walked.trades,
-            source=self._host,
-            fetched_at=datetime.now(UTC),
-            replace=self._request.full_refresh,
-        )
+        """Store an answered range: one part, or several blocks if the walk was stopped."""
+        lo = walked.lo if walked.lo == chunk.lo else next_page(walked.lo)
+        if lo > walked.hi:
+            raise Stopped
+        stored = [
+            self._lake.write(
+                self.product,
+                begin,
+                end,
+                rows_between(walked.trades, begin, end),
+                source=self._host,
+                fetched_at=datetime.now(UTC),
+                replace=self._request.full_refresh,
+            )
+            for begin, end in self._lake.grid.blocks(lo, walked.hi)
+        ]
         return ChunkReceipt(
             span=chunk.span,
-            answered=(walked.lo, walked.hi),
-            rows=stored.footer.rows,
-            written=stored.written,
-            holes=stored.footer.long_holes,
+            answered=(lo, walked.hi),
+            rows=self._new_rows(walked.trades, lo, walked.hi),
+            written=any(part.written for part in stored),
+            holes=tuple(hole for part in stored for hole in part.footer.long_holes),
             pages=walked.pages,
-            error="" if walked.lo == chunk.lo else "stopped on request",
+            error="" if lo == chunk.lo else Stopped().message,
+        )
+
+    def _new_rows(self, trades: pa.Table, lo: int, hi: int) -> int:
+        """Trades of an answered range that the lake did not hold: of the newest page, some may."""
+        return sum(
+            rows_between(trades, begin, end).num_rows
+            for begin, end in self._known_before.gaps(lo, hi)
         )
 
     def _opened_ledger(self) -> Ledger:
@@ -294,19 +316,41 @@ class ProductJob:
         return Ledger(covered, *self._lake.totals(self.product))
 
     def _keep_proven_empty(self) -> None:
-        """Note that nothing lies below the first trade, split where its cell begins."""
+        """Note that nothing lies below the page of the first trade."""
         for lo, hi in self._survey.proven_empty:
-            border = self._lake.grid.cell_of(hi).lo
-            for begin, end in ((lo, border - 1), (max(lo, border), hi)):
-                if begin <= end:
-                    self._lake.write_empty(
-                        self.product,
-                        begin,
-                        end,
-                        source=self._host,
-                        fetched_at=datetime.now(UTC),
-                    )
-                    self._ledger.cover((begin, end))
+            for begin, end in self._lake.grid.blocks(lo, hi):
+                self._lake.write_empty(
+                    self.product, begin, end, source=self._host, fetched_at=datetime.now(UTC)
+                )
+                self._ledger.cover((begin, end))
+
+    def _upkeep(self) -> None:
+        """Sweep and merge, unless somebody else is at it or the run has to end."""
+        if self.stop.is_set():
+            return
+        with self.turns.upkeep(self._run_id) as ours:
+            if ours:
+                self._lake.sweep(self.product)
+                self._lake.merge_due(self.product)
+
+    def _take_stock(self) -> None:
+        """Bring the books up to what the names say: an ingest may store beside a backfill."""
+        listed = self._lake.coverage(self.product)
+        if listed != self._ledger.covered or self._request.full_refresh:
+            self._ledger.found(listed)
+
+    def _left_to_backfill(self) -> int:
+        """Up to where a backfill under way has taken it upon itself to fetch; 0 if none is."""
+        if self._request.planner != "ingest" or not self.turns.backfill_is_under_way():
+            return 0
+        return self._before.newest if self._before else 0
+
+    def _counted_ledger(self) -> Ledger:
+        """The books with their trades counted, for the last word on the product."""
+        if not self._ledger.counted:
+            self._ledger.rows, self._ledger.holes = self._lake.totals(self.product)
+            self._ledger.counted = True
+        return self._ledger
 
     def _known_history(self) -> History:
         if self._survey.history is None:
@@ -338,7 +382,7 @@ class ProductJob:
             covered=ledger.covered.ranges,
             holes=ledger.holes.ranges,
             failed=ledger.failed.ranges,
-            rows=ledger.rows,
+            rows=ledger.rows if ledger.counted else 0,
             first=history.first if history else 0,
             watermark=self._watermark(),
             newest=self._newest(),

@@ -25,6 +25,7 @@ class Ledger:
         self.pages = 0
         self.brought = False
         self.changed = False
+        self.counted = True
         self.first_error = ""
         self._tried_in_vain = EMPTY
 
@@ -38,6 +39,11 @@ class Ledger:
         self.covered = self.covered | IntervalSet.of(answered)
         self.changed = True
 
+    def found(self, listed: IntervalSet) -> None:
+        """Note what the lake's names cover now; whose trades they are has to be counted anew."""
+        self.covered = listed
+        self.counted = False
+
     def enter(self, receipt: ChunkReceipt) -> None:
         """Note what became of a chunk."""
         self.pages += receipt.pages
@@ -47,8 +53,7 @@ class Ledger:
         if receipt.answered is None:
             return
         self.brought = True
-        if not self.covered.contains(*receipt.answered):
-            self.rows += receipt.rows
-            self.new_rows += receipt.rows if receipt.written else 0
+        self.rows += receipt.rows
+        self.new_rows += receipt.rows if receipt.written else 0
         self.holes = self.holes | IntervalSet.from_ranges(receipt.holes)
         self.cover(receipt.answered)

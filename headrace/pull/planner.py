@@ -14,6 +14,8 @@ from headrace.exchange.history import (
     first_id_since,
     newest_id,
 )
+from headrace.exchange.pages import PAGE_LIMIT
+from headrace.exchange.planning import whole_pages
 from headrace.pull.exceptions import LakeAhead
 from headrace.pull.request import PullRequest
 from headrace.quota import Lane
@@ -26,14 +28,16 @@ class Survey:
     Args:
         history: first and newest trade, or None if the product has no trade yet.
         asked: the inclusive range that the request means, or None if it holds no trade.
-        proven_empty: ids below the first trade, proven absent but not yet in the lake.
-        missing: ids to fetch.
+        proven_empty: ids below the page of the first trade, proven absent, not yet in the lake.
+        missing: ids of `asked` that the lake does not answer for.
+        to_fetch: the same in whole pages of the grid.
     """
 
     history: History | None = None
     asked: Range | None = None
     proven_empty: IntervalSet = EMPTY
     missing: IntervalSet = EMPTY
+    to_fetch: IntervalSet = EMPTY
 
 
 def survey(
@@ -46,6 +50,7 @@ def survey(
     newest_seen: int,
     failed_before: IntervalSet,
     lane: Lane,
+    beyond: int = 0,
     now: datetime | None = None,
 ) -> Survey:
     """Ask the exchange for what is not known, and work out what is missing.
@@ -56,6 +61,7 @@ def survey(
         newest_seen: the newest trade that any earlier run saw; the exchange's own answer may be
             older than that, since it comes from a cache.
         failed_before: ranges that the last run tried and did not get.
+        beyond: ids up to this are somebody else's to fetch.
 
     Raises:
         LakeAhead: the exchange shows no trade, although some are stored.
@@ -66,14 +72,17 @@ def survey(
         return Survey()
     first, newest = history.first, history.newest
     begin, end = _asked(client, request, product, history, covered, lane, now)
-    begin, end = max(begin, first), min(end, newest)
+    begin, end = max(begin, first, beyond + 1), min(end, newest)
     if end < begin:
         return Survey(history)
-    missing = IntervalSet.of((begin, end)) if request.full_refresh else covered.gaps(begin, end)
+    missing = covered.gaps(begin, end)
+    if request.full_refresh:
+        missing = IntervalSet.of((begin, end))
     if request.only_failed:
         missing = missing & failed_before
-    proven_empty = covered.gaps(1, first - 1)
-    return Survey(history, (begin, end), proven_empty, missing)
+    proven_empty = covered.gaps(1, (first - 1) // PAGE_LIMIT * PAGE_LIMIT)
+    to_fetch = whole_pages(missing, newest)
+    return Survey(history, (begin, end), proven_empty, missing, to_fetch)
 
 
 def _history(

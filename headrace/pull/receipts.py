@@ -28,7 +28,8 @@ class ChunkReceipt:
 
     `answered` is the range that is durable in the lake now: the chunk's own, a shorter one if the
     run was stopped on the way, None if nothing of it is. `rows` are the trades in it that the lake
-    did not hold when the run began, `written` is False if somebody else stored them meanwhile. `error` says why, if it failed.
+    did not hold when the run began, `written` is False if somebody else stored them meanwhile.
+    `error` says why, if it failed.
     """
 
     span: Range

@@ -1,6 +1,7 @@
 """Chunks cover what is missing exactly, within cells, on the page grid, smaller ones last."""
 
 import itertools
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -14,6 +15,7 @@ from headrace.exchange.planning import (
     page_count,
     plan_chunks,
     plan_pages,
+    whole_pages,
 )
 
 ranges = st.lists(
@@ -23,7 +25,7 @@ ranges = st.lists(
 ).map(IntervalSet.from_ranges)
 sizings = st.builds(
     Sizing,
-    cell_pages=st.sampled_from([1, 7, 100]),
+    cell_pages=st.sampled_from([1, 7, 128]),
     in_flight=st.integers(1, 200),
     pool=st.integers(1, 50),
     pages_per_s=st.one_of(st.none(), st.floats(0.1, 500)),
@@ -65,26 +67,41 @@ def test_chunks_in_flight_are_bounded_in_memory(sizing):
     )
 
 
+@settings(deadline=None)
+@given(ranges, ranges, sizings, sizings, st.integers(1, 600_000))
+def test_chunks_of_any_two_plans_lie_in_each_other_or_apart(one, other, sizing, likewise, newest):
+    likewise = replace(likewise, cell_pages=sizing.cell_pages)
+    cut = [
+        chunk.span
+        for missing, how in ((one, sizing), (other, likewise))
+        for chunk in plan_chunks(whole_pages(missing & IntervalSet.of((1, newest)), newest), how)
+    ]
+    for (a_lo, a_hi), (b_lo, b_hi) in itertools.combinations(cut[:60] + cut[-60:], 2):
+        apart = a_hi < b_lo or b_hi < a_lo
+        nested = (a_lo <= b_lo and b_hi <= a_hi) or (b_lo <= a_lo and a_hi <= b_hi)
+        assert apart or nested
+
+
 def test_nothing_missing_is_no_chunk():
-    assert list(plan_chunks(EMPTY, Sizing(cell_pages=100))) == []
+    assert list(plan_chunks(EMPTY, Sizing(cell_pages=128))) == []
 
 
 def test_a_small_job_is_not_one_chunk():
-    sizing = Sizing(cell_pages=100, in_flight=15, pool=5, pages_per_s=10)
+    sizing = Sizing(cell_pages=128, in_flight=15, pool=5, pages_per_s=10)
     assert len(list(plan_chunks(IntervalSet.of((1, 26_000)), sizing))) >= 10
 
 
 def test_pieces_shrink_towards_the_end():
-    sizing = Sizing(cell_pages=1000, in_flight=60, pool=12, pages_per_s=15)
+    sizing = Sizing(cell_pages=1280, in_flight=60, pool=12, pages_per_s=15)
     pages = [chunk.pages for chunk in plan_chunks(IntervalSet.of((1, 270_000)), sizing)]
     assert pages[-1] == 1
-    assert max(pages) == 5
-    assert all(left >= right for left, right in itertools.pairwise(pages))
+    assert max(pages) == 4
+    assert sum(pages[-24:]) <= 30 < sum(pages[:24])
 
 
 def test_steady_state_causes_few_task_runs_a_second():
     for pages_per_s in (10, 15, 100, None):
-        sizing = Sizing(cell_pages=100, in_flight=15, pool=5, pages_per_s=pages_per_s)
+        sizing = Sizing(cell_pages=128, in_flight=15, pool=5, pages_per_s=pages_per_s)
         chunks = list(plan_chunks(IntervalSet.of((1, 5_000_000)), sizing))
         seconds = 5_000 / (pages_per_s or 600)
         assert len(chunks) / seconds <= 10
@@ -97,15 +114,16 @@ def test_steady_state_causes_few_task_runs_a_second():
 def test_a_kill_costs_seconds_of_work_in_a_short_run_and_two_minutes_in_a_long_one(
     pages_per_s, in_flight, latency_s, total_pages
 ):
-    sizing = Sizing(100, in_flight, in_flight, pages_per_s, latency_s)
+    sizing = Sizing(128, in_flight, in_flight, pages_per_s, latency_s)
     largest = sizing.largest(total_pages)
     rate = pages_per_s or 600
     chunk_s = largest * max(latency_s, in_flight / rate)
     assert chunk_s <= (120 if total_pages > 20_000 else 20) or largest == sizing.smallest
-    assert rate / largest <= 6
+    assert rate / largest <= 10
 
 
 def test_whole_cells_where_nothing_limits_the_rate():
-    sizing = Sizing(cell_pages=100, in_flight=15, pool=5)
-    first = next(iter(plan_chunks(IntervalSet.of((1, 5_000_000)), sizing)))
-    assert first.span == (1, 100_000)
+    sizing = Sizing(cell_pages=128, in_flight=5, pool=5)
+    chunks = list(plan_chunks(IntervalSet.of((1, 2_560_000)), sizing))
+    assert [chunk.span for chunk in chunks[:2]] == [(1, 128_000), (128_001, 256_000)]
+    assert len(chunks) == 20

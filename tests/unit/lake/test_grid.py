@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from headrace.lake import Cell, Grid, open_lake
 from headrace.lake.exceptions import GridDamaged
-from headrace.lake.grid import grid_key
+from headrace.lake.grid import PAGE_IDS, grid_key
 
 
 def test_cells_begin_at_one() -> None:
@@ -77,3 +77,25 @@ def test_a_damaged_record_is_named_and_not_rewritten(tmp_path: Path, content: by
     assert str(record) in str(caught.value)
     assert caught.value.hint
     assert record.read_bytes() == content
+
+
+@given(st.integers(1, 40), st.data())
+def test_blocks_lie_in_each_other_or_apart_and_tile_what_they_are_cut_from(cell_pages, data):
+    grid = Grid(cell_pages)
+    most = 3 * grid.cell_ids
+    first_page = st.integers(0, 3 * cell_pages - 1)
+
+    def cut() -> list[tuple[int, int]]:
+        lo = data.draw(first_page) * PAGE_IDS + 1
+        hi = data.draw(st.integers(lo, most))
+        blocks = list(grid.blocks(lo, hi))
+        assert blocks[0][0] == lo
+        assert blocks[-1][1] == hi
+        assert all(left[1] + 1 == right[0] for left, right in pairwise(blocks))
+        return blocks
+
+    for a_lo, a_hi in cut():
+        for b_lo, b_hi in cut():
+            apart = a_hi < b_lo or b_hi < a_lo
+            nested = (a_lo <= b_lo and b_hi <= a_hi) or (b_lo <= a_lo and a_hi <= b_hi)
+            assert apart or nested

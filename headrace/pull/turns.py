@@ -1,0 +1,54 @@
+"""Whose turn it is: what the runs of one product must hold to do what.
+
+A backfill and an ingest of one product may work side by side. Each is one lease, so that there is
+one of its kind. Their parts cannot collide, since both cut the same grid into blocks
+(docs/adr/0004); what they must not do at once is to sweep and merge, which is a third lease, taken
+for the moment and left to whoever has it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from headrace.leases import LeaseHeld, LeaseStore, Standing, hold
+
+_UPKEEP_TTL_S = 120.0
+
+
+class Turns:
+    """The leases of one product of one source in one lake.
+
+    Args:
+        leases: where leases are.
+        source: the exchange's name.
+        product: canonical product id.
+        lake: location of the lake, so that two lakes do not wait for each other.
+    """
+
+    def __init__(self, leases: LeaseStore, source: str, product: str, lake: str) -> None:
+        self._leases = leases
+        self._stem = f"{source}/{product}@{lake_tag(lake)}"
+
+    def run(self, planner: str) -> str:
+        """Name of the lease of a run: one `backfill` and one `ingest` at a time."""
+        return f"{self._stem}:{planner}"
+
+    def backfill_is_under_way(self) -> bool:
+        """Whether somebody holds the backfill's lease."""
+        return self._leases.state(self.run("backfill")).standing is Standing.HELD
+
+    @contextmanager
+    def upkeep(self, run_id: str) -> Iterator[bool]:
+        """A turn at sweeping and merging: False if somebody else has it."""
+        try:
+            with hold(self._leases, f"{self._stem}:upkeep", run_id=run_id, ttl_s=_UPKEEP_TTL_S):
+                yield True
+        except LeaseHeld:
+            yield False
+
+
+def lake_tag(lake: str) -> str:
+    """Eight hex digits that stand for a lake's location."""
+    return hashlib.sha256(lake.encode()).hexdigest()[:8]

@@ -1,0 +1,141 @@
+"""The units of an audit: look at a product, repair it, fetch what it lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from prefect import Task, task
+from prefect.cache_policies import NO_CACHE
+from prefect.states import Completed, Failed, State
+from prefect.task_runners import ThreadPoolTaskRunner
+
+from blocks.names import lease_name
+from headrace.audit.auditor import audited
+from headrace.audit.report import Action, Healing, ProductAudit, Repair, RepairReceipt
+from headrace.errors import HeadraceError
+from headrace.leases import LeaseHeld, hold, open_leases
+from headrace.pull.receipts import ProductReceipt, Status
+from headrace.settings import load_settings
+from headrace.stopping import Stopped
+from tasks.audit_runs import Audit, audit_of
+from tasks.events import emit
+from tasks.pulling import pull_products
+from tasks.runs import EXCHANGE
+from tasks.waves import map_in_waves
+
+#: Gaps of one product that are told as events; the report has them all.
+_MOST_EVENTS = 20
+
+
+@task(
+    name="audit-product",
+    task_run_name="audit {product}",
+    description="Hold names, footers, checkpoint and newest id of one product together.",
+    cache_policy=NO_CACHE,
+    persist_result=False,
+)
+def audit_product(run: str, product: str) -> State[ProductAudit]:
+    """Audit one product; what is missing or wrong makes the task run Partial, never raises."""
+    audit = audit_of(run)
+    found = audited(
+        audit.lake,
+        product,
+        checkpoints=audit.checkpoints,
+        client=audit.pull.client if audit.pull else None,
+        deep=audit.request.deep,
+        stop=audit.stop,
+    )
+    for lo, hi in found.counted.missing.ranges[:_MOST_EVENTS]:
+        emit("gap.found", {"product": product, "from_id": lo, "to_id": hi})
+    if found.status is Status.DONE:
+        return Completed(message="complete and sound", data=found)
+    message = found.error or ", ".join(f"{n} {kind}" for kind, n in found.kinds.items())
+    return Failed(name=found.status.value.title(), message=message, data=found)
+
+
+@task(
+    name="repair",
+    task_run_name="repair {product}",
+    description="Set aside, sweep, rewrite: what can be mended without the exchange.",
+    cache_policy=NO_CACHE,
+    persist_result=False,
+)
+def repair_product(run: str, product: str) -> RepairReceipt:
+    """Repair one product under its lease; what was done before a failure is kept and told."""
+    audit, settings = audit_of(run), load_settings()
+    done: list[Repair] = []
+    try:
+        with hold(
+            open_leases(settings.lease_location),
+            lease_name(audit.location, EXCHANGE, product),
+            run_id=audit.id,
+            ttl_s=settings.lease_ttl_s,
+            stop=audit.stop,
+        ) as lease:
+            for step in audit.healer.heal(product, lease, now=datetime.now(UTC)):
+                done.append(step)  # noqa: PERF402 - what was done counts, even if the next fails
+    except LeaseHeld as error:
+        return RepairReceipt(product, Status.RUNNING_ELSEWHERE, error=str(error))
+    except HeadraceError as error:
+        return RepairReceipt(product, Status.FAILED, tuple(done), str(error))
+    return RepairReceipt(product, Status.DONE, tuple(done))
+
+
+def audit_products(audit: Audit) -> tuple[ProductAudit, ...]:
+    """One audit per product, `workers` at once, in the order asked for."""
+    outcomes = _mapped(audit, audit_product, audit.products)
+    return tuple(
+        outcome
+        if isinstance(outcome := outcomes.get(product), ProductAudit)
+        else ProductAudit(product, Status.FAILED, error=_why_none(outcome))
+        for product in audit.products
+    )
+
+
+def heal_products(audit: Audit, before: Sequence[ProductAudit]) -> Healing:
+    """Repair what is not as it should be, then fetch what is missing, as a backfill does."""
+    ailing = [each.product for each in before if each.curable]
+    outcomes = _mapped(audit, repair_product, ailing)
+    repaired = tuple(
+        outcome
+        if isinstance(outcome := outcomes.get(product), RepairReceipt)
+        else RepairReceipt(product, Status.FAILED, error=_why_none(outcome))
+        for product in ailing
+    )
+    lacking = {each.product for each in before if each.counted.missing}
+    fetched = _fetched(audit, [each.product for each in repaired if _to_fetch(each, lacking)])
+    return Healing(tuple(before), repaired, fetched)
+
+
+def _to_fetch(repaired: RepairReceipt, lacking: set[str]) -> bool:
+    aside = any(step.action is Action.SET_ASIDE for step in repaired.repairs)
+    return repaired.status is Status.DONE and (aside or repaired.product in lacking)
+
+
+def _fetched(audit: Audit, products: Sequence[str]) -> tuple[ProductReceipt, ...]:
+    if not products or audit.pull is None:
+        return ()
+    return tuple(pull_products(replace(audit.pull, request=audit.request.pull_of(products))))
+
+
+def _mapped(audit: Audit, task: Task[..., Any], products: Sequence[str]) -> dict[str, Any]:
+    """What the task returned for each product; a crashed one its error, one called off None."""
+    workers = audit.request.access.workers
+    with ThreadPoolTaskRunner(max_workers=workers) as pool:
+        ended = map_in_waves(
+            pool,
+            task,
+            iter(products),
+            as_parameters=lambda product: {"product": product},
+            fixed={"run": audit.id},
+            width=workers,
+            stop=audit.stop,
+        )
+        return {each.call: each.outcome for each in ended if each is not None}
+
+
+def _why_none(outcome: object) -> str:
+    return Stopped().message if outcome is None else f"the task run crashed ({outcome!r})"

@@ -1,0 +1,144 @@
+"""An ingest takes what is new, however much it is, beside a backfill or alone."""
+
+import threading
+
+import pytest
+from support.pulls import assert_lake_equals_source, coverage, of_product, run_backfill, run_pull
+
+from headrace.lake import open_lake
+from headrace.leases import hold, open_leases
+from headrace.pull.receipts import Status
+from headrace.pull.turns import Turns
+from headrace.settings import load_settings
+from headrace.sim import Fault, Respond, SimulatedExchange, Stale
+
+pytestmark = pytest.mark.flows
+
+QUICK = {"workers": 3, "chunk_concurrency": 4}
+
+
+@pytest.fixture
+def lake(tmp_path):
+    return tmp_path / "lake"
+
+
+def ingest(sim, lake, *products, **parameters):
+    return run_pull("ingest", sim, lake, products, **{**QUICK, **parameters})
+
+
+def test_everything_new_is_taken_whether_less_than_a_page_or_many(lake):
+    with SimulatedExchange("BTC-USD:10000", seed=1) as sim:
+        assert ingest(sim, lake, "BTC-USD").status is Status.DONE
+        for grown, pages in ((3500, 4), (200, 1), (0, 0), (1, 1)):
+            sim.grow("BTC-USD", grown)
+            sim.reset_log()
+            summary = ingest(sim, lake, "BTC-USD")
+            receipt = of_product(summary, "BTC-USD")
+            assert summary.status is Status.DONE
+            assert receipt.new_rows == grown
+            assert receipt.watermark == sim.newest_id("BTC-USD")
+            assert summary.requests <= pages + 1
+            assert_lake_equals_source(lake, sim, "BTC-USD")
+        assert all(
+            "time" not in arrival.target and "before" not in arrival.target
+            for arrival in sim.arrivals()
+        )
+
+
+def test_what_arrives_while_it_runs_is_taken_or_left_never_skipped(lake):
+    with SimulatedExchange("BTC-USD:5000,growth_per_request=10", seed=1) as sim:
+        newest = 0
+        for _ in range(4):
+            summary = ingest(sim, lake, "BTC-USD")
+            newest = of_product(summary, "BTC-USD").newest
+            assert coverage(lake, "BTC-USD") == [[1, newest]]
+        assert_lake_equals_source(lake, sim, "BTC-USD", hi=newest)
+
+
+def test_the_end_of_a_page_costs_requests_by_pages_not_by_trades(lake):
+    with SimulatedExchange("BTC-USD:9800,growth_per_request=1", seed=1) as sim:
+        run_backfill(sim, lake, ["BTC-USD"], to_id=9600, **QUICK)
+        sim.reset_log()
+        summary = ingest(sim, lake, "BTC-USD")
+        assert summary.requests < 10
+        assert_lake_equals_source(lake, sim, "BTC-USD", hi=of_product(summary, "BTC-USD").newest)
+
+
+def test_an_old_newest_page_takes_nothing_back(lake):
+    with SimulatedExchange("BTC-USD:10000", seed=6) as sim:
+        ingest(sim, lake, "BTC-USD")
+        sim.add_fault(Fault(action=Stale(behind=50), first_page=True, calls=2))
+        receipt = of_product(ingest(sim, lake, "BTC-USD"), "BTC-USD")
+        assert (receipt.status, receipt.new_rows, receipt.watermark) == (Status.DONE, 0, 10_000)
+
+
+def test_a_gap_that_a_run_left_is_closed_by_the_next(lake):
+    with SimulatedExchange("BTC-USD:9000", seed=5) as sim:
+        fault = sim.add_fault(Fault(action=Respond(status=400), cursor=4001))
+        first = of_product(ingest(sim, lake, "BTC-USD", pages_per_chunk=1), "BTC-USD")
+        assert (first.status, first.watermark) == (Status.PARTIAL, 3000)
+        sim.remove_fault(fault)
+        sim.grow("BTC-USD", 100)
+        sim.reset_log()
+        second = ingest(sim, lake, "BTC-USD")
+        assert second.status is Status.DONE
+        assert second.requests == 3
+        assert_lake_equals_source(lake, sim, "BTC-USD")
+
+
+def test_many_ingests_leave_few_files(lake):
+    with SimulatedExchange("BTC-USD:100", seed=5) as sim:
+        for _ in range(12):
+            sim.grow("BTC-USD", 900)
+            assert ingest(sim, lake, "BTC-USD").status is Status.DONE
+        files = list((lake / "raw").rglob("*.parquet"))
+        assert len(files) <= 8
+        assert_lake_equals_source(lake, sim, "BTC-USD")
+
+
+def test_backfill_and_ingest_of_one_product_work_side_by_side(lake):
+    with SimulatedExchange("BTC-USD:300000", seed=7, latency="constant:s=0.05") as sim:
+        done = {}
+
+        def backfill():
+            done["backfill"] = run_backfill(sim, lake, ["BTC-USD"], rate="60/s", **QUICK)
+
+        thread = threading.Thread(target=backfill)
+        thread.start()
+        try:
+            turns = Turns(
+                open_leases(load_settings().lease_location),
+                "coinbase",
+                "BTC-USD",
+                open_lake(str(lake)).location,
+            )
+            while not (turns.backfill_is_under_way() and coverage(lake, "BTC-USD")):
+                assert thread.is_alive()
+            for _ in range(3):
+                sim.grow("BTC-USD", 1500)
+                summary = ingest(sim, lake, "BTC-USD", rate="60/s")
+                assert summary.status in (Status.DONE, Status.PARTIAL)
+                # It leaves to the backfill what the backfill has taken upon itself.
+                assert of_product(summary, "BTC-USD").pages <= 12
+        finally:
+            thread.join()
+        assert done["backfill"].status is Status.DONE
+        last = ingest(sim, lake, "BTC-USD")
+        assert last.status is Status.DONE
+        assert_lake_equals_source(lake, sim, "BTC-USD")
+
+
+def test_a_second_run_of_the_kind_ends_at_once_and_touches_nothing(lake):
+    with SimulatedExchange("BTC-USD:3000", "ETH-USD:500", seed=7) as sim:
+        location = open_lake(str(lake)).location
+        leases = open_leases(load_settings().lease_location)
+        turns = Turns(leases, "coinbase", "BTC-USD", location)
+        with hold(leases, turns.run("ingest"), run_id="another", ttl_s=30):
+            summary = ingest(sim, lake, "btc-usd", "ETH-USD")
+            receipt = of_product(summary, "BTC-USD")
+            assert summary.status is Status.RUNNING_ELSEWHERE
+            assert receipt.status is Status.RUNNING_ELSEWHERE
+            assert "run another" in receipt.error
+            assert of_product(summary, "ETH-USD").status is Status.DONE
+            assert coverage(lake, "BTC-USD") == []
+        assert ingest(sim, lake, "BTC-USD").status is Status.DONE
