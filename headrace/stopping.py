@@ -27,11 +27,14 @@ class StopEvent(threading.Event):
     def __init__(self) -> None:
         super().__init__()
         self._children: weakref.WeakSet[StopEvent] = weakref.WeakSet()
+        # Re-entrant, since a signal handler may set the event while its thread makes a child.
+        self._family = threading.RLock()
 
     def child(self) -> StopEvent:
         """An event of its own that is set with this one at the latest."""
         child = StopEvent()
-        self._children.add(child)
+        with self._family:
+            self._children.add(child)
         if self.is_set():
             child.set()
         return child
@@ -39,7 +42,9 @@ class StopEvent(threading.Event):
     def set(self) -> None:
         """Ask everything that looks at this event, or at a child of it, to stop."""
         super().set()
-        for child in list(self._children):
+        with self._family:
+            children = list(self._children)
+        for child in children:
             child.set()
 
     def check(self) -> None:
