@@ -46,7 +46,7 @@ def plans(*, quick: bool) -> list[Plan]:
     fast = [[Row(500, *shape)] for shape in SHAPES]
     if quick:
         return [Plan(low, 8, 1), Plan(hundred, 6, 1), *(Plan(rows, 4, 1) for rows in fast)]
-    return [Plan(low, 100, 1), Plan(hundred, 34, 3), *(Plan(rows, 8, 5) for rows in fast)]
+    return [Plan(low, 90, 1), Plan(hundred, 34, 3), *(Plan(rows, 8, 5) for rows in fast)]
 
 
 def measure(limiter: str, *, quick: bool) -> list[dict[str, Any]]:

@@ -26,6 +26,7 @@ def measure(limiter: str, *, quick: bool) -> dict[str, Any]:
         "throughput": _throughput(limiter, 5.0),
         "herd": _herd(limiter),
         "latency": _latency(limiter),
+        **({"latency of the whole gate": _latency("gate")} if limiter == "headrace" else {}),
         "fairness": _fairness(limiter, 10.0 if quick else 60.0),
     }
 

@@ -70,9 +70,9 @@ _GROUP = NS // 2
 _SPACING = 0.9
 #: Among so many latest slots a process that has had more than its part, or is in a worse lane than
 #: somebody a moment ago, books so far ahead instead of at once, where it can be overtaken.
-_LATEST_SLOTS, _A_MOMENT, _COURTESY = 32, 50 * MS, 3 * MS
+_LATEST_SLOTS, _A_MOMENT, _COURTESY = 32, 50 * MS, MS
 #: A slot this near is not taken from its holder any more.
-_IMMINENT = 1 * MS
+_IMMINENT = MS // 5
 #: Old rows go a few at a time, so that a book of millions never makes anybody wait.
 _TRIM_EVERY, _TRIM_ROWS = 16, 64
 
