@@ -1,0 +1,106 @@
+"""The audit of one product: what its checkpoint, its names and its footers say, held together."""
+
+from __future__ import annotations
+
+from headrace.audit.checkpoint import checkpoint_findings, load
+from headrace.audit.coverage import gap_findings, tally
+from headrace.audit.findings import Finding
+from headrace.audit.inspection import Inspection, inspect
+from headrace.audit.parts import part_findings
+from headrace.audit.report import ProductAudit
+from headrace.errors import HeadraceError
+from headrace.exchange.client import ExchangeClient
+from headrace.exchange.exceptions import ExchangeError
+from headrace.exchange.history import newest_id
+from headrace.lake import RawLake
+from headrace.pull.checkpoints import CheckpointStore
+from headrace.pull.receipts import Status
+from headrace.pull.sources import source_host
+from headrace.quota import Lane
+from headrace.stopping import STOP, StopEvent
+
+
+def audited(
+    raw: RawLake,
+    product: str,
+    *,
+    checkpoints: CheckpointStore,
+    client: ExchangeClient | None = None,
+    deep: bool = False,
+    stop: StopEvent = STOP,
+) -> ProductAudit:
+    """Audit one product; nothing is written. What fails is told in the result, not raised.
+
+    Args:
+        raw: the lake.
+        product: canonical id.
+        checkpoints: what the product's checkpoint is compared with.
+        client: asked for the newest id, with one request; None: the newest stored is the newest.
+        deep: read every row and recompute order, uniqueness, counts and digests.
+        stop: looked at before each part.
+    """
+    try:
+        return _held_together(raw, product, checkpoints, client, deep=deep, stop=stop)
+    except HeadraceError as error:
+        return ProductAudit(product, Status.FAILED, error=str(error))
+
+
+def _held_together(
+    raw: RawLake,
+    product: str,
+    checkpoints: CheckpointStore,
+    client: ExchangeClient | None,
+    *,
+    deep: bool,
+    stop: StopEvent,
+) -> ProductAudit:
+    # The order keeps runs that commit meanwhile from looking like damage: the lake is seen last.
+    checkpoint = load(checkpoints, raw.exchange, product)
+    shown, problem = _shown_by_exchange(client, product)
+    inspection = inspect(raw, product, deep=deep, stop=stop)
+    if client is not None and not problem:
+        problem = _other_source(inspection, source_host(client.source))
+    if problem:
+        shown = 0
+    newest = max(shown, inspection.listing.coverage.last or 0)
+    counted = tally(inspection, newest)
+    findings: list[Finding] = [
+        *part_findings(raw, product, inspection, deep=deep),
+        *checkpoint_findings(product, checkpoint, counted),
+        *gap_findings(product, counted),
+    ]
+    findings.sort(key=lambda finding: not finding.wrong)
+    complete = not problem and not any(finding.wrong for finding in findings)
+    return ProductAudit(
+        product,
+        Status.DONE if complete else Status.PARTIAL,
+        parts=len(inspection.listing.parts),
+        newest=newest,
+        asked=client is not None and not problem,
+        counted=counted,
+        findings=tuple(findings),
+        error=problem,
+    )
+
+
+def _shown_by_exchange(client: ExchangeClient | None, product: str) -> tuple[int, str]:
+    """The newest id that the exchange shows (0: no trade), and why it could not be asked."""
+    if client is None:
+        return 0, ""
+    try:
+        return newest_id(client, product, lane=Lane.BACKFILL) or 0, ""
+    except ExchangeError as error:
+        return 0, f"the newest id is not known: {error}"
+
+
+def _other_source(inspection: Inspection, host: str) -> str:
+    """Why the exchange's newest id says nothing about this lake; empty if it does."""
+    sources = {
+        source
+        for part in inspection.listing.parts
+        if (footer := inspection.footer(part))
+        for source in footer.sources
+    }
+    if not sources or host in sources:
+        return ""
+    return f"the trades stored are from {' and '.join(sorted(sources))}, not from {host}"

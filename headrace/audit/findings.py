@@ -1,0 +1,90 @@
+"""What an audit can find, each kind with its meaning: wrong, or only worth knowing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from headrace.coverage import Range
+
+
+class Kind(StrEnum):
+    """Kinds of findings. Those in `NOTES` leave a product complete and sound."""
+
+    MISSING = "missing"  #: ids that no part answers for: ours to fetch
+    HOLE = "hole"  #: ids that the exchange was asked for and does not have, a page or more
+    DUPLICATE = "duplicate"  #: two parts overlap, and both hold trades
+    OVERLAP = "overlap"  #: two parts answer for the same ids, at most one of them with trades
+    LEFTOVER = "leftover"  #: a part that lies within a longer one
+    UNREADABLE = "unreadable"  #: a file under a part's name that is no sound part
+    MISNAMED = "misnamed"  #: a part whose footer answers for another range than its name
+    NEWER = "newer"  #: a part written by a newer version
+    FOREIGN = "foreign"  #: a file that is none of ours
+    SET_ASIDE = "set_aside"  #: what an earlier healing put out of the way
+    CHECKPOINT_AHEAD = "checkpoint_ahead"  #: it claims what the lake does not hold
+    CHECKPOINT_BEHIND = "checkpoint_behind"  #: the lake holds more than it claims
+    CHECKPOINT_ABSENT = "checkpoint_absent"  #: the lake holds trades, and there is none
+    CHECKPOINT_UNREADABLE = "checkpoint_unreadable"  #: there is one that cannot be used
+
+
+#: What does not make a lake incomplete or unsound. A checkpoint that is behind costs nothing: every
+#: run starts from the lake, and while one is at work it is the rule.
+NOTES = frozenset(
+    {
+        Kind.HOLE,
+        Kind.FOREIGN,
+        Kind.SET_ASIDE,
+        Kind.CHECKPOINT_BEHIND,
+        Kind.CHECKPOINT_ABSENT,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that an audit found.
+
+    Args:
+        kind: what it is.
+        product: canonical product id.
+        message: what was found, in words.
+        repair: what mends it, "" if nothing needs to be done.
+        range: the inclusive ids that it is about, if it is about ids.
+        keys: the files that it is about, as keys in the lake.
+    """
+
+    kind: Kind
+    product: str
+    message: str
+    repair: str = ""
+    range: Range | None = None
+    keys: tuple[str, ...] = ()
+
+    @property
+    def wrong(self) -> bool:
+        """Whether the product is incomplete or unsound because of it."""
+        return self.kind not in NOTES
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values for `--json`."""
+        return {
+            "kind": self.kind.value,
+            "product": self.product,
+            "wrong": self.wrong,
+            "range": list(self.range) if self.range else None,
+            "keys": list(self.keys),
+            "message": self.message,
+            "repair": self.repair or None,
+        }
+
+    def as_row(self) -> dict[str, Any]:
+        """One row of the table in the UI."""
+        return {
+            "product": self.product,
+            "kind": self.kind.value,
+            "from": self.range[0] if self.range else "",
+            "to": self.range[1] if self.range else "",
+            "found": self.message,
+            "repair": self.repair or "nothing to do",
+        }

@@ -1,0 +1,168 @@
+"""Repairing a product's parts and its checkpoint, so that a backfill can fetch what is missing.
+
+Four steps, each of which may be killed anywhere and done again; the caller holds the product's
+lease, and it is asked before anything is removed. No step deletes a trade that is not proven to be
+stored elsewhere: what is in doubt is set aside, and its range becomes missing.
+
+1. What is no sound part is set aside.
+2. Parts that lie within a longer one are swept; where the two differ, both are set aside.
+3. Of two parts that overlap, the later one is written again without what the earlier one holds;
+   where they differ, both are set aside.
+4. The checkpoint is made anew from the lake, if it disagrees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from headrace.audit.aside import set_aside
+from headrace.audit.checkpoint import checkpoint_findings, load
+from headrace.audit.coverage import tally
+from headrace.audit.exceptions import HealingRefused
+from headrace.audit.findings import Kind
+from headrace.audit.inspection import inspect
+from headrace.audit.overlaps import shared_by
+from headrace.audit.report import Action, Repair
+from headrace.lake import Overlap, Part, RawLake
+from headrace.lake.rows import rows_between
+from headrace.pull.checkpoints import Checkpoint, CheckpointStore
+from headrace.pull.exceptions import CheckpointTooNew, NothingToRebuild
+from headrace.pull.job import HeldLease
+from headrace.pull.rebuild import from_lake
+from headrace.stopping import STOP, StopEvent
+
+
+@dataclass(frozen=True, slots=True)
+class Healer:
+    """Heals products of one lake.
+
+    Args:
+        raw: the lake.
+        checkpoints: where the checkpoints of that lake are.
+        run_id: recorded in a checkpoint that is made anew.
+        deep: look at rows, too; else at names and footers.
+        stop: looked at before each part.
+    """
+
+    raw: RawLake
+    checkpoints: CheckpointStore
+    run_id: str
+    deep: bool = False
+    stop: StopEvent = STOP
+
+    def heal(self, product: str, lease: HeldLease, *, now: datetime) -> Iterator[Repair]:
+        """Do the four steps; every repair is yielded once it is durable.
+
+        Raises:
+            HealingRefused, CheckpointTooNew: a newer version was at work here; nothing was touched.
+            LeaseLost: somebody else has taken over; what was done until then is safe.
+            StoreError, CheckpointNotSaved: the lake, or the store of checkpoints, failed.
+            Stopped: the stop event was set.
+        """
+        found = load(self.checkpoints, self.raw.exchange, product)
+        if isinstance(found, CheckpointTooNew):
+            raise found
+        yield from self._set_unsound_aside(product, lease)
+        yield from self._sweep(product, lease)
+        yield from self._part_overlaps(product, lease)
+        yield from self._rebuild_checkpoint(product, lease, now)
+
+    def _set_unsound_aside(self, product: str, lease: HeldLease) -> Iterator[Repair]:
+        unsound = inspect(self.raw, product, deep=self.deep, stop=self.stop).unsound()
+        for _, why in unsound:
+            if why.kind is Kind.NEWER:
+                raise HealingRefused(product, why.reason, hint="Upgrade headrace")
+        for part, why in unsound:
+            yield self._aside(product, part, lease, why.reason)
+
+    def _sweep(self, product: str, lease: HeldLease) -> Iterator[Repair]:
+        lease.check()
+        swept = self.raw.sweep(product)
+        for piece in swept.pieces:
+            message = "a longer part holds its trades"
+            yield Repair(Action.SWEPT, product, message, (piece.lo, piece.hi), piece.key)
+        for name in swept.leftovers:
+            yield Repair(Action.SWEPT, product, "left by a killed writer", key=name)
+        for piece, reason in swept.kept:
+            for part in self.raw.parts(product).between(piece.lo, piece.hi):
+                if part != piece and part.lo <= piece.lo and piece.hi <= part.hi:
+                    yield self._aside(product, part, lease, f"{piece.name} differs from it")
+            yield self._aside(product, piece, lease, reason)
+
+    def _part_overlaps(self, product: str, lease: HeldLease) -> Iterator[Repair]:
+        # From the right, so that the earlier part of a pair is still as it was listed.
+        aside: set[Part] = set()
+        for overlap in reversed(self.raw.parts(product).overlaps):
+            self.stop.check()
+            if overlap.right in aside:
+                continue
+            if shared_by(self.raw, overlap).same:
+                yield self._shorten(product, overlap, lease)
+                continue
+            for part in (overlap.left, overlap.right):
+                aside.add(part)
+                reason = f"its trades differ from those of {_other(overlap, part).name}"
+                yield self._aside(product, part, lease, reason)
+
+    def _shorten(self, product: str, overlap: Overlap, lease: HeldLease) -> Repair:
+        """Write the later part's own ids under their own name, then remove the part."""
+        left, right = overlap.left, overlap.right
+        table, footer = self.raw.read_part(right)
+        lo = left.hi + 1
+        self.raw.write(
+            product,
+            lo,
+            right.hi,
+            rows_between(table, lo, right.hi),
+            source=footer.sources,
+            fetched_at=footer.fetched_at,
+        )
+        lease.check()
+        self.raw.store.delete(right.key)
+        message = f"{right.name} now begins at {lo}, after {left.name}, which holds the same trades"
+        return Repair(Action.SHORTENED, product, message, overlap.shared, right.key)
+
+    def _rebuild_checkpoint(
+        self, product: str, lease: HeldLease, now: datetime
+    ) -> Iterator[Repair]:
+        found = load(self.checkpoints, self.raw.exchange, product)
+        inspection = inspect(self.raw, product, stop=self.stop)
+        counted = tally(inspection, inspection.listing.coverage.last or 0)
+        doubts = list(checkpoint_findings(product, found, counted))
+        if not doubts:
+            return
+        try:
+            anew = from_lake(
+                self.raw,
+                product,
+                name=self.checkpoints.lake,
+                token=lease.token,
+                run_id=self.run_id,
+                now=now,
+            )
+        except NothingToRebuild:
+            # Nothing is left to make one from; the fetch that follows begins at the beginning.
+            return
+        if isinstance(found, Checkpoint):
+            anew = _with_what_names_cannot_tell(anew, found)
+        lease.check()
+        self.checkpoints.save(anew)
+        yield Repair(Action.CHECKPOINT_REBUILT, product, doubts[0].message)
+
+    def _aside(self, product: str, part: Part, lease: HeldLease, reason: str) -> Repair:
+        key = set_aside(self.raw, part, lease)
+        message = f"{reason}; set aside as {key.rpartition('/')[2]}"
+        return Repair(Action.SET_ASIDE, product, message, (part.lo, part.hi), part.key)
+
+
+def _other(overlap: Overlap, part: Part) -> Part:
+    return overlap.right if part == overlap.left else overlap.left
+
+
+def _with_what_names_cannot_tell(anew: Checkpoint, before: Checkpoint) -> Checkpoint:
+    """The newest id that the exchange has shown, and what failed, are in no name."""
+    return anew.model_copy(
+        update={"newest": max(anew.newest, before.newest), "failed": before.failed}
+    )

@@ -1,0 +1,40 @@
+"""What can be audited, and what cannot."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.audit.exceptions import NothingToAudit, NotInLake
+from headrace.audit.request import AuditRequest, chosen_products
+from headrace.errors import ConfigurationError
+from headrace.pull.request import build_request
+
+ACCESS = build_request(products=["ALL"], lake="x", base_url="http://127.0.0.1:1", rate="10/s")
+
+
+def test_none_asked_for_means_all() -> None:
+    assert chosen_products([], ["A", "B"], "here") == ("A", "B")
+    assert chosen_products(["B"], ["A", "B"], "here") == ("B",)
+
+
+def test_what_is_not_there_is_named_with_what_is() -> None:
+    with pytest.raises(NotInLake, match=r"holds nothing of C, D.*It holds A, B"):
+        chosen_products(["C", "A", "D"], ["A", "B"], "here")
+    with pytest.raises(NothingToAudit, match="here"):
+        chosen_products([], [], "here")
+
+
+def test_healing_needs_the_exchange() -> None:
+    with pytest.raises(ConfigurationError, match="exclude each other"):
+        AuditRequest((), deep=False, heal=True, offline=True, access=ACCESS)
+
+
+def test_the_pull_of_a_healing_is_a_backfill_of_everything() -> None:
+    request = AuditRequest((), deep=False, heal=True, offline=False, access=ACCESS)
+    pull = request.pull_of(["A"])
+    assert (pull.products, pull.planner, pull.from_id, pull.full_refresh) == (
+        ("A",),
+        "backfill",
+        None,
+        False,
+    )

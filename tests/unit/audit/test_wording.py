@@ -1,0 +1,70 @@
+"""What people read of an audit."""
+
+from __future__ import annotations
+
+import io
+
+from rich.console import Console
+
+from headrace.audit.report import AuditReport, Healing, RepairReceipt
+from headrace.audit.wording import markdown_report, one_line, remarks
+from headrace.cli.audit import show
+from headrace.pull.receipts import Status
+from tests.support.audits import PRODUCT, Bench
+
+
+def report(bench: Bench, *, healing: Healing | None = None) -> AuditReport:
+    bench.keep(1, 1_000)
+    return AuditReport(
+        run="run",
+        status=Status.PARTIAL,
+        lake="/the/lake",
+        deep=False,
+        ui_url=None,
+        elapsed_s=1.25,
+        requests=1,
+        products=(bench.audit(2_000),),
+        healing=healing,
+    )
+
+
+def test_one_line(bench: Bench) -> None:
+    assert one_line(report(bench)) == (
+        "something is missing or wrong (BTC-USD): "
+        "footers of 1 parts with 1,000 trades, 1 requests, 1.2 s"
+    )
+
+
+def test_what_is_wrong_is_said_with_its_repair(bench: Bench) -> None:
+    first, second = remarks(report(bench))
+    assert first == (
+        "BTC-USD: missing 1001-2000: 1,000 ids are newer than anything stored "
+        "[headrace audit BTC-USD --heal fetches them]"
+    )
+    assert second.startswith("BTC-USD: checkpoint_absent: ")
+
+
+def test_the_terminal_shows_a_table_and_the_remarks(bench: Bench) -> None:
+    out = io.StringIO()
+    show(report(bench), Console(file=out, width=160))
+    assert "watermark" in out.getvalue()
+    assert "missing 1001-2000" in out.getvalue()
+
+
+def test_many_findings_are_not_all_spelled_out(bench: Bench) -> None:
+    for lo in range(1, 2_000, 20):
+        bench.keep(lo, lo + 9)
+    told = report(bench)
+    assert len(told.products[0].findings) > 20
+    assert remarks(told)[-1].endswith("more findings; --json has them all")
+    assert len(remarks(told)) == 21
+
+
+def test_markdown_tells_before_and_after_and_takes_no_markup_from_outside(bench: Bench) -> None:
+    bench.keep(2_001, 2_500)
+    before = (bench.audit(3_000),)
+    healing = Healing(before, (RepairReceipt(PRODUCT, Status.FAILED, error="<b>*no*</b>"),), ())
+    text = markdown_report(report(bench, healing=healing))
+    assert text.index("### Before") < text.index("### Done") < text.index("### After")
+    assert "\\<b\\>\\*no\\*\\</b\\>" in text
+    assert text.count("| BTC\\-USD |") == 2
