@@ -1,0 +1,62 @@
+"""`prefect.yaml` says what can be deployed: entrypoints that exist, parameters that fit, UTC."""
+
+import inspect
+from importlib import import_module
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import pytest
+import yaml
+from prefect import Flow
+from prefect.client.schemas.schedules import CronSchedule
+
+PROJECT = Path(__file__).parents[2]
+DEPLOYMENTS = yaml.safe_load((PROJECT / "prefect.yaml").read_text())["deployments"]
+IDS = [deployment["name"] for deployment in DEPLOYMENTS]
+
+
+def flow_of(deployment) -> Flow:
+    path, name = deployment["entrypoint"].split(":")
+    module = ".".join(Path(path).with_suffix("").parts)
+    assert (PROJECT / path).is_file()
+    return getattr(import_module(module), name)
+
+
+def schedules_of(deployment) -> list[dict]:
+    single = deployment.get("schedule")
+    return [*deployment.get("schedules", []), *([single] if single else [])]
+
+
+def test_names_are_given_once_per_flow():
+    keys = [(flow_of(deployment).name, deployment["name"]) for deployment in DEPLOYMENTS]
+    assert len(keys) == len(set(keys)) > 0
+
+
+@pytest.mark.parametrize("deployment", DEPLOYMENTS, ids=IDS)
+def test_the_entrypoint_is_a_flow(deployment):
+    assert isinstance(flow_of(deployment), Flow)
+
+
+@pytest.mark.parametrize("deployment", DEPLOYMENTS, ids=IDS)
+def test_its_parameters_exist_and_are_valid_and_none_is_missing(deployment):
+    flow = flow_of(deployment)
+    given = deployment.get("parameters", {})
+    signature = inspect.signature(flow.fn)
+    assert set(given) <= set(signature.parameters)
+    flow.validate_parameters(given)
+    signature.bind(**given)
+
+
+@pytest.mark.parametrize("deployment", DEPLOYMENTS, ids=IDS)
+def test_every_schedule_is_in_utc_so_that_no_run_is_skipped_or_doubled(deployment):
+    for schedule in schedules_of(deployment):
+        assert schedule["timezone"] == "UTC"
+        assert ZoneInfo(schedule["timezone"])
+        if "cron" in schedule:
+            CronSchedule(cron=schedule["cron"], timezone=schedule["timezone"])
+
+
+@pytest.mark.parametrize("deployment", DEPLOYMENTS, ids=IDS)
+def test_a_second_start_does_not_queue_behind_the_first(deployment):
+    limit = deployment["concurrency_limit"]
+    assert (limit["limit"], limit["collision_strategy"]) == (1, "CANCEL_NEW")
