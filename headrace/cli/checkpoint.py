@@ -22,10 +22,11 @@ from headrace.cli.server.run import say_on_stderr
 from headrace.errors import ConfigurationError, HeadraceError
 from headrace.exchange.products import canonical_product, canonical_products
 from headrace.lake.names import exchange_prefix
-from headrace.leases import LeaseHeld, LeaseStore, hold, open_leases
+from headrace.leases import LeaseHeld, open_leases
 from headrace.pull.checkpoints import Checkpoint
 from headrace.pull.rebuild import rebuild
 from headrace.pull.receipts import Status, combined
+from headrace.pull.turns import Turns, lake_tag
 from headrace.settings import Settings, load_settings
 
 if TYPE_CHECKING:
@@ -50,14 +51,9 @@ class _Place:
     checkpoints: BlockCheckpoints
     settings: Settings
 
-    @property
-    def leases(self) -> LeaseStore:
-        return open_leases(self.settings.lease_location)
-
-    def lease_name(self, product: str) -> str:
-        from blocks.names import lease_name
-
-        return lease_name(self.checkpoints.lake, SOURCE, product)
+    def turns(self, product: str) -> Turns:
+        leases = open_leases(self.settings.lease_location)
+        return Turns(leases, SOURCE, product, self.checkpoints.lake)
 
 
 @dataclass(frozen=True)
@@ -95,7 +91,6 @@ def list_checkpoints(
     """List the checkpoints of a lake, unusable ones included."""
     with _opened(lake, quiet=as_json) as place:
         from blocks.inspection import found_checkpoints
-        from blocks.names import lake_tag
 
         here = place.checkpoints.lake
         # The name of a block ends with its lake's tag, which an unusable one has as well.
@@ -230,8 +225,7 @@ def _rebuilt(place: _Place, wanted: list[str], *, force: bool) -> list[Rebuilt]:
                 raw,
                 product,
                 checkpoints=place.checkpoints,
-                leases=place.leases,
-                lease_name=place.lease_name(product),
+                turns=place.turns(product),
                 run_id=run_id,
                 ttl_s=place.settings.lease_ttl_s,
                 now=datetime.now(UTC),
@@ -247,12 +241,8 @@ def _rebuilt(place: _Place, wanted: list[str], *, force: bool) -> list[Rebuilt]:
 
 
 def _removed(place: _Place, product: str) -> bool:
-    with hold(
-        place.leases,
-        place.lease_name(product),
-        run_id=f"reset-{uuid4().hex[:12]}",
-        ttl_s=place.settings.lease_ttl_s,
-    ):
+    run_id, ttl_s = f"reset-{uuid4().hex[:12]}", place.settings.lease_ttl_s
+    with place.turns(product).alone(run_id, ttl_s=ttl_s):
         return place.checkpoints.delete(SOURCE, product)
 
 

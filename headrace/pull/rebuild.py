@@ -10,9 +10,9 @@ from __future__ import annotations
 from datetime import datetime
 
 from headrace.lake import RawLake
-from headrace.leases import LeaseStore, hold
 from headrace.pull.checkpoints import Checkpoint, CheckpointStore
 from headrace.pull.exceptions import CheckpointTooNew, CheckpointUnreadable, NothingToRebuild
+from headrace.pull.turns import Turns
 
 
 def rebuild(
@@ -20,14 +20,13 @@ def rebuild(
     product: str,
     *,
     checkpoints: CheckpointStore,
-    leases: LeaseStore,
-    lease_name: str,
+    turns: Turns,
     run_id: str,
     ttl_s: float,
     now: datetime,
     force: bool = False,
 ) -> Checkpoint:
-    """Save a checkpoint of `product` as the lake has it, under the product's lease.
+    """Save a checkpoint of `product` as the lake has it, while no run is at it.
 
     An absent, older or damaged checkpoint is replaced. One of a newer version is not, since what
     it knows would be lost on those who can read it, unless `force` is set.
@@ -36,11 +35,11 @@ def rebuild(
         CheckpointTooNew: a newer version wrote the one that is there.
         NothingToRebuild: the lake holds no part of the product.
         PartUnreadable, StoreError: the lake cannot be read; the checkpoint was left as it is.
-        LeaseHeld: somebody is at the product.
+        LeaseHeld: a run is under way.
         LeaseLost: somebody has taken over meanwhile; nothing was saved.
         CheckpointNotSaved: the store of checkpoints does not answer.
     """
-    with hold(leases, lease_name, run_id=run_id, ttl_s=ttl_s) as lease:
+    with turns.alone(run_id, ttl_s=ttl_s) as lease:
         if not force:
             _refuse_newer(checkpoints, lake.exchange, product)
         checkpoint = from_lake(

@@ -10,11 +10,30 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 
-from headrace.leases import LeaseHeld, LeaseStore, Standing, hold
+from headrace.leases import Lease, LeaseHeld, LeaseStore, Standing, hold
 
+_PLANNERS = ("backfill", "ingest")
 _UPKEEP_TTL_S = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class AllRuns:
+    """The leases of every kind of run of a product, held at once."""
+
+    leases: tuple[Lease, ...]
+
+    @property
+    def token(self) -> int:
+        """The highest fencing token of them."""
+        return max(lease.token for lease in self.leases)
+
+    def check(self) -> None:
+        """Raise `LeaseLost` unless all are still held."""
+        for lease in self.leases:
+            lease.check()
 
 
 class Turns:
@@ -38,6 +57,23 @@ class Turns:
     def backfill_is_under_way(self) -> bool:
         """Whether somebody holds the backfill's lease."""
         return self._leases.state(self.run("backfill")).standing is Standing.HELD
+
+    @contextmanager
+    def alone(self, run_id: str, *, ttl_s: float) -> Iterator[AllRuns]:
+        """Keep every run off the product for a `with` block.
+
+        Raises:
+            LeaseHeld: a run is under way.
+        """
+        with ExitStack() as held:
+            yield AllRuns(
+                tuple(
+                    held.enter_context(
+                        hold(self._leases, self.run(planner), run_id=run_id, ttl_s=ttl_s)
+                    )
+                    for planner in _PLANNERS
+                )
+            )
 
     @contextmanager
     def upkeep(self, run_id: str) -> Iterator[bool]:

@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime
 
+import pyarrow as pa
 import pytest
 from support.exchange import rows_of
 
@@ -12,9 +13,13 @@ from headrace.leases import LeaseHeld, LeaseLost, SqliteLeases, hold
 from headrace.pull.checkpoints import Checkpoint
 from headrace.pull.exceptions import CheckpointTooNew, CheckpointUnreadable, NothingToRebuild
 from headrace.pull.rebuild import from_lake, rebuild
+from headrace.pull.turns import Turns
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
-NAME = "coinbase/BTC-USD@here"
+
+
+def turns_of(leases):
+    return Turns(leases, "coinbase", "BTC-USD", "here")
 
 
 class Kept:
@@ -46,8 +51,6 @@ def leases(tmp_path):
 
 
 def put(lake, lo, hi, ids):
-    import pyarrow as pa
-
     table = pa.Table.from_batches([rows_of(list(ids))])
     lake.write("BTC-USD", lo, hi, table, source="localhost", fetched_at=NOW)
 
@@ -57,8 +60,7 @@ def rebuilt(lake, kept, leases, **more):
         lake,
         "BTC-USD",
         checkpoints=kept,
-        leases=leases,
-        lease_name=NAME,
+        turns=turns_of(leases),
         run_id="me",
         ttl_s=60,
         now=NOW,
@@ -134,20 +136,23 @@ def test_a_part_that_cannot_be_read_leaves_the_checkpoint_as_it_is(lake, leases)
     assert not kept.saved
 
 
-def test_nothing_is_saved_while_somebody_else_holds_the_lease(lake, leases):
+@pytest.mark.parametrize("planner", ["backfill", "ingest"])
+def test_nothing_is_saved_while_a_run_is_under_way(lake, leases, planner):
     put(lake, 1, 1000, range(1, 1001))
     kept = Kept()
-    with hold(leases, NAME, run_id="other", ttl_s=60), pytest.raises(LeaseHeld):
+    name = turns_of(leases).run(planner)
+    with hold(leases, name, run_id="other", ttl_s=60), pytest.raises(LeaseHeld):
         rebuilt(lake, kept, leases)
     assert not kept.saved
 
 
-def test_nothing_is_saved_once_the_lease_was_taken_away(lake, leases):
+@pytest.mark.parametrize("planner", ["backfill", "ingest"])
+def test_nothing_is_saved_once_a_lease_was_taken_away(lake, leases, planner):
     put(lake, 1, 1000, range(1, 1001))
 
     class Robbed(Kept):
         def load(self, source, product):
-            leases.force_release(NAME)
+            leases.force_release(turns_of(leases).run(planner))
 
     kept = Robbed()
     with pytest.raises(LeaseLost):
