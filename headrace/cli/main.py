@@ -9,6 +9,7 @@ import typer
 
 from headrace import __version__
 from headrace.cli import breaker, checkpoint, lease, pull, quota, sim, up
+from headrace.cli.audit import audit
 from headrace.cli.demo import demo
 from headrace.cli.exits import Exit, exit_of_error
 from headrace.cli.products import products
@@ -29,6 +30,7 @@ app.command("status")(up.status)
 app.command("demo")(demo)
 app.command("backfill")(pull.backfill)
 app.command("ingest")(pull.ingest)
+app.command("audit")(audit)
 app.command("products")(products)
 app.add_typer(checkpoint.app, name="checkpoint")
 app.add_typer(lease.app, name="lease")
