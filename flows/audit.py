@@ -23,8 +23,6 @@ from tasks.audit_runs import open_audit
 from tasks.audits import audit_products, heal_products
 from tasks.runs import flow_run_id
 
-Stored = Annotated[list[str], Field(title="Products", examples=[["BTC-USD", "ETH-USD"]])]
-
 
 @flow(name="audit", persist_result=False, log_prints=False)
 def audit(

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from flows.requests import pull_request
 from headrace.audit.request import AuditRequest
 from headrace.exchange.products import canonical_products
+
+Stored = Annotated[list[str], Field(title="Products", examples=[["BTC-USD", "ETH-USD"]])]
 
 #: A pull names its products; those of an audit may be known only once the lake is open.
 _NOT_KNOWN_YET = ["ALL"]
