@@ -1,8 +1,8 @@
 """Permits: one quota shared by every thread and process of the machine, a breaker in front.
 
-Start reading at `gate`, which is what callers see. Behind it, `slots` books moments in a file,
-`turnstile` orders the threads of a process, `overtake` the processes, and `breaker` is the state
-machine of the circuit breaker.
+Start reading at `gate`, which is what callers see. Behind it, `turnstile` orders the threads of a
+process, `slots` books moments in a file that all processes share (`timing` says when the next one
+can lie, `overtake` who goes first), and `breaker` is the state machine of the circuit breaker.
 """
 
 from headrace.quota.breaker import Phase

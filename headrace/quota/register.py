@@ -91,6 +91,10 @@ class Register:
                 self._adopt_rates(connection, row[1])
         if lost:
             self.block(connection, now + self._longest)
+        if connection.execute("SELECT max(seq) FROM slots").fetchone()[0] is None:
+            # Rows are numbered from the time on, so that no number of a former file comes again:
+            # a late report about a permit from there must not meet a row of this one.
+            connection.execute("INSERT INTO slots VALUES (?, 0, 0, 1, 0, 0, 0, -1)", (now // 1000,))
         self._enter(connection, now)
 
     def _bury_dead(self, connection: sqlite3.Connection) -> None:

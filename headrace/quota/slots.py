@@ -16,7 +16,6 @@ All times here are nanoseconds of the monotonic clock.
 
 from __future__ import annotations
 
-import logging
 import sqlite3
 import threading
 from collections import deque
@@ -25,23 +24,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from headrace.quota import schema
-from headrace.quota.clock import MS, NS, Clock
+from headrace.quota.clock import MS, Clock
 from headrace.quota.config import QuotaConfig
 from headrace.quota.lanes import NOBODY, OVERTAKES, Lane
 from headrace.quota.overtake import FIXED, Waiting, overtaken
-from headrace.quota.register import Register, State
+from headrace.quota.register import Register
 from headrace.quota.status import BookStatus
 from headrace.quota.storage import StateFile
+from headrace.quota.timing import Timing, windows
 
-log = logging.getLogger(__name__)
-
-_ENDS = "SELECT ifnull((SELECT min(seq) FROM slots), 1), ifnull((SELECT max(seq) FROM slots), 0)"
-# Both walk the index alone; without INDEXED BY the second one would sort the table instead.
-_LATEST = "SELECT until, settled FROM slots ORDER BY until DESC LIMIT 1 OFFSET ?"
-_LATEST_BEFORE = (
-    "SELECT until, settled FROM slots INDEXED BY slots_until "
-    "WHERE seq < ? ORDER BY until DESC LIMIT 1 OFFSET ?"
-)
 _INSERT = "INSERT INTO slots VALUES (?, ?, ?, 0, ?, ?, ?, ?)"
 _SETTLE = "UPDATE slots SET until = ?, settled = 1 WHERE seq = ? AND until > 0"
 _TRIM = "DELETE FROM slots WHERE seq IN (SELECT seq FROM slots WHERE until < ? AND seq < ? LIMIT ?)"
@@ -55,22 +46,10 @@ _HOLDING = "SELECT seq, at, until, ticket FROM slots WHERE ticket = ?"
 _HAND_OVER = "UPDATE slots SET ticket = ?, owner = ?, lane = ?, passes = ? WHERE seq = ?"
 _MOVE = "UPDATE slots SET at = ?, until = ? WHERE seq = ?"
 _PIN = "UPDATE slots SET at = ?, until = ?, passes = ? WHERE seq = ?"
-_RECENTLY = (
-    "SELECT owner, count(*), max(iif(lane < ?, at, 0)) FROM slots WHERE seq > ? GROUP BY owner"
-)
-_TWO_MOMENTS = "SELECT (SELECT at FROM slots WHERE seq = ?), (SELECT at FROM slots WHERE seq = ?)"
-_MOMENTS = "SELECT (SELECT at FROM slots WHERE seq = ?), (SELECT at FROM slots WHERE seq = ?)"
 _MOMENTS = "SELECT until FROM slots WHERE until > 0 ORDER BY until DESC"
 
 #: The last part of its guard, which a permit leaves to its caller for getting going.
 SPARE = 3 * MS
-#: Permits that would follow each other within this time go out together: fewer wake-ups.
-_GROUP = NS // 2
-#: Such groups keep this part of the even distance; the rest makes up for lateness.
-_SPACING = 0.9
-#: Among so many latest slots a process that has had more than its part, or is in a worse lane than
-#: somebody a moment ago, books so far ahead instead of at once, where it can be overtaken.
-_LATEST_SLOTS, _A_MOMENT, _COURTESY = 32, 50 * MS, MS
 #: A slot this near is not taken from its holder any more.
 _IMMINENT = MS // 5
 #: Old rows go a few at a time, so that a book of millions never makes anybody wait.
@@ -105,22 +84,6 @@ class Slot(NamedTuple):
         return now > self.until - SPARE
 
 
-class Spacing(NamedTuple):
-    """How a window is used.
-
-    Attributes:
-        limit: permits in the window.
-        length: of the window, in nanoseconds.
-        burst: so many permits may go out at once when the window is empty.
-        group: while more than a burst of it is used, so many go out together.
-    """
-
-    limit: int
-    length: int
-    burst: int
-    group: int
-
-
 class SlotBook:
     """The slots of one quota, as one process sees and books them. Safe for many threads.
 
@@ -136,15 +99,11 @@ class SlotBook:
         self._windows = windows(config)
         self.shortest, self.longest = self._windows[0][1], self._windows[-1][1]
         self.guard = min(int(config.guard_ms * MS), self.shortest)
-        self._spacings = [
-            Spacing(limit, length, burst, min(burst, max(1, round(limit * _GROUP / length))))
-            for limit, length in self._windows
-            if (burst := config.burst or max(1, limit // 2)) < limit
-        ]
         self.slowed = False
         self._mutex = threading.Lock()
         self._left: deque[tuple[int, int]] = deque()  # (until, seq) of permits to settle
         self._register = Register(path, config, clock, self.longest)
+        self._timing = Timing(config, self._register)
         self._file = StateFile(
             path, schema=schema.TABLES, version=schema.VERSION, found=self._register.found
         )
@@ -272,14 +231,7 @@ class SlotBook:
         self._write_settled(connection)
         state = self._register.state(connection, now)
         self.slowed = state.slowdown > 1
-        oldest, newest = connection.execute(_ENDS).fetchone()
-        at, tight = self._earliest(connection, now, state, weight, newest - oldest + 1)
-        at = self._spaced(connection, at, state, newest)
-        polite = not self._register.alone and self._polite(connection, now, newest, lane)
-        if polite:
-            at = max(at, now + _COURTESY)
-        if at - now > self.longest:
-            at = self._plausible(connection, now, state, at)
+        newest, at, tight, polite = self._timing.next_slot(connection, now, state, lane, weight)
         behind: Sequence[Waiting] = ()
         if at > now + _IMMINENT and weight == 1:
             behind = self._overtaken(connection, now, at, lane)
@@ -298,84 +250,6 @@ class SlotBook:
         self._register.note(connection, now, weight, waiting)
         slot = Slot(newest, newest, at, until, tight or weight > 1, weight, polite=polite)
         return self._rotate(connection, behind, slot, lane, passes) if behind else slot
-
-    def _earliest(
-        self,
-        connection: sqlite3.Connection,
-        now: int,
-        state: State,
-        weight: int,
-        rows: int,
-        before: int | None = None,
-    ) -> tuple[int, bool]:
-        """When the rates allow a slot, and whether that rests on settled moments alone.
-
-        Considers the rows booked before the row `before`, or all; there are at most `rows`.
-        """
-        at, tight = max(now, state.blocked_until), True
-        for limit, length in self._windows:
-            if rows <= limit - weight:
-                break
-            if before is None:
-                row = connection.execute(_LATEST, (limit - weight,)).fetchone()
-            else:
-                row = connection.execute(_LATEST_BEFORE, (before, limit - weight)).fetchone()
-            if row is not None:
-                bound = row[0] + int(length * state.slowdown)
-                if bound > at:
-                    at, tight = bound, bool(row[1])
-        return at, tight
-
-    def _spaced(self, connection: sqlite3.Connection, at: int, state: State, newest: int) -> int:
-        """Keep a distance between bursts, and between all permits after the server's refusal.
-
-        A window that was used up at once would open at once again, for ever, and whoever came in
-        between would wait for its end.
-        """
-        slowed = state.slowdown > 1
-        for limit, length, burst, group in self._spacings:
-            free, together = (1, 1) if slowed else (burst, group)
-            used_from, last = connection.execute(
-                _TWO_MOMENTS, (newest - free + 1, newest - together + 1)
-            ).fetchone()
-            window = length * state.slowdown
-            if used_from is not None and last is not None and used_from > at - window:
-                at = max(at, last + int(_SPACING * together * window / limit))
-        return at
-
-    def _polite(self, connection: sqlite3.Connection, now: int, newest: int, lane: Lane) -> bool:
-        """Whether others should have a chance at a slot that is free at this moment."""
-        mine, everybody, owners = 0, 0, 0
-        for owner, count, better_at in connection.execute(
-            _RECENTLY, (lane, newest - _LATEST_SLOTS)
-        ):
-            if better_at > now - _A_MOMENT:
-                return True
-            mine += count if owner == self._register.owner else 0
-            everybody += count
-            owners += 1
-        return owners > 1 and mine > 2 + 1.25 * everybody / owners
-
-    def _plausible(self, connection: sqlite3.Connection, now: int, state: State, at: int) -> int:
-        """Drop slots that lie further ahead than the waiting processes can have booked."""
-        owners = connection.execute(
-            "SELECT count(DISTINCT owner) FROM slots WHERE at > ?", (now,)
-        ).fetchone()[0]
-        stretch = self.config.slowdown_cap
-        horizon = max(now, state.blocked_until) + max(
-            int(length * stretch) * (2 + owners // limit) for limit, length in self._windows
-        )
-        if at <= horizon:
-            return at
-        dropped = connection.execute("DELETE FROM slots WHERE until > ?", (horizon,)).rowcount
-        log.warning(
-            "quota %s: %d slots lay up to %.0f s in the future; dropped, and waiting one window",
-            self.config.name,
-            dropped,
-            (at - now) / NS,
-        )
-        self._register.block(connection, now + self.longest)
-        return now + self.longest
 
     def _overtaken(
         self, connection: sqlite3.Connection, now: int, at: int, lane: Lane
@@ -421,8 +295,7 @@ class SlotBook:
         if held is None:
             return None
         state = self._register.state(connection, now)
-        at, _ = self._earliest(connection, now, state, 1, held.seq, before=held.seq)
-        at = self._spaced(connection, at, state, held.seq - 1)
+        at = self._timing.booked_slot(connection, now, state, held.seq)
         connection.execute(_PIN, (at, at + self.guard, FIXED, held.seq))
         return held._replace(at=at, until=at + self.guard, tight=True, fixed=True)
 
@@ -478,14 +351,3 @@ class SlotBook:
 
 def _forget(connection: sqlite3.Connection) -> None:
     connection.execute("UPDATE slots SET until = 0, settled = 1")
-
-
-def windows(config: QuotaConfig) -> list[tuple[int, int]]:
-    """The rates as (limit, length of the window in nanoseconds, with its margin)."""
-    return [
-        (
-            rate.limit,
-            rate.interval_ms * MS + int(min(config.margin_ms * MS, rate.interval_ms * MS / 500)),
-        )
-        for rate in config.rates
-    ]

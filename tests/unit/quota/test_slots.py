@@ -304,3 +304,16 @@ def test_the_rest_of_a_long_window_is_spread_over_it(open_book: Open, clock: Any
     steps = [later - earlier for earlier, later in itertools.pairwise(moments[120:])]
     assert max(steps) < 1
     assert moments[239] < 120
+
+
+def test_a_late_report_about_a_lost_file_meets_no_row_of_the_new_one(
+    open_book: Open, clock: Any
+) -> None:
+    book = open_book("1/s")
+    slot = taken(book)
+    book.path.unlink()
+    clock.advance(2)
+    fresh = taken(book)
+    assert fresh.seq > slot.seq
+    book.settle(slot, slot.at)
+    assert taken(book).at == fresh.until + WINDOW

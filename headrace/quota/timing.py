@@ -1,0 +1,198 @@
+"""When the next slot can lie.
+
+Three things decide: the rates, exactly; a spread that keeps windows from being used up at once;
+and politeness towards those who had less. Only the first is needed for the limit to hold.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from typing import NamedTuple
+
+from headrace.quota.clock import MS, NS
+from headrace.quota.config import QuotaConfig
+from headrace.quota.lanes import Lane
+from headrace.quota.register import Register, State
+
+log = logging.getLogger(__name__)
+
+_ENDS = "SELECT ifnull((SELECT min(seq) FROM slots), 1), ifnull((SELECT max(seq) FROM slots), 0)"
+# Both walk the index alone; without INDEXED BY the second one would sort the table instead.
+_LATEST = "SELECT until, settled FROM slots ORDER BY until DESC LIMIT 1 OFFSET ?"
+_LATEST_BEFORE = (
+    "SELECT until, settled FROM slots INDEXED BY slots_until "
+    "WHERE seq < ? ORDER BY until DESC LIMIT 1 OFFSET ?"
+)
+_RECENTLY = (
+    "SELECT owner, count(*), max(iif(lane < ?, at, 0)) FROM slots WHERE seq > ? GROUP BY owner"
+)
+_TWO_MOMENTS = "SELECT (SELECT at FROM slots WHERE seq = ?), (SELECT at FROM slots WHERE seq = ?)"
+
+#: Permits that would follow each other within this time go out together: fewer wake-ups.
+_GROUP = NS // 2
+#: Such groups keep this part of the even distance; the rest makes up for lateness.
+_SPACING = 0.9
+#: Among so many latest slots a process that has had more than its part, or is in a worse lane than
+#: somebody a moment ago, books so far ahead instead of at once, where it can be overtaken.
+_LATEST_SLOTS, _A_MOMENT, _COURTESY = 32, 50 * MS, MS
+
+
+class Spacing(NamedTuple):
+    """How a window is used.
+
+    Attributes:
+        limit: permits in the window.
+        length: of the window, in nanoseconds.
+        burst: so many permits may go out at once when the window is empty.
+        group: while more than a burst of it is used, so many go out together.
+    """
+
+    limit: int
+    length: int
+    burst: int
+    group: int
+
+
+class Moment(NamedTuple):
+    """A possible slot.
+
+    Attributes:
+        newest: the number of the newest row.
+        at: when the slot would lie.
+        tight: whether that rests on settled moments alone.
+        polite: whether others should have a chance first.
+    """
+
+    newest: int
+    at: int
+    tight: bool
+    polite: bool
+
+
+class Timing:
+    """Works out moments for one process; its methods run inside transactions.
+
+    Args:
+        config: the quota.
+        register: this process among the others.
+    """
+
+    def __init__(self, config: QuotaConfig, register: Register) -> None:
+        self._config = config
+        self._register = register
+        self._windows = windows(config)
+        self._longest = self._windows[-1][1]
+        self._spacings = [
+            Spacing(limit, length, burst, min(burst, max(1, round(limit * _GROUP / length))))
+            for limit, length in self._windows
+            if (burst := config.burst or max(1, limit // 2)) < limit
+        ]
+
+    def next_slot(
+        self, connection: sqlite3.Connection, now: int, state: State, lane: Lane, weight: int
+    ) -> Moment:
+        """When a new booking of so many permits can leave."""
+        oldest, newest = connection.execute(_ENDS).fetchone()
+        at, tight = self._earliest(connection, now, state, weight, newest - oldest + 1)
+        at = self._spaced(connection, at, state, newest)
+        polite = not self._register.alone and self._polite(connection, now, newest, lane)
+        if polite:
+            at = max(at, now + _COURTESY)
+        if at - now > self._longest:
+            at = self._plausible(connection, now, state, at)
+        return Moment(newest, at, tight, polite)
+
+    def booked_slot(self, connection: sqlite3.Connection, now: int, state: State, seq: int) -> int:
+        """When the booking in row `seq` can leave, looking only at those booked before it."""
+        at, _ = self._earliest(connection, now, state, 1, seq, before=seq)
+        return self._spaced(connection, at, state, seq - 1)
+
+    def _earliest(
+        self,
+        connection: sqlite3.Connection,
+        now: int,
+        state: State,
+        weight: int,
+        rows: int,
+        before: int | None = None,
+    ) -> tuple[int, bool]:
+        """When the rates allow a slot, and whether that rests on settled moments alone.
+
+        Considers the rows booked before the row `before`, or all; there are at most `rows`.
+        """
+        at, tight = max(now, state.blocked_until), True
+        for limit, length in self._windows:
+            if rows <= limit - weight:
+                break
+            if before is None:
+                row = connection.execute(_LATEST, (limit - weight,)).fetchone()
+            else:
+                row = connection.execute(_LATEST_BEFORE, (before, limit - weight)).fetchone()
+            if row is not None:
+                bound = row[0] + int(length * state.slowdown)
+                if bound > at:
+                    at, tight = bound, bool(row[1])
+        return at, tight
+
+    def _spaced(self, connection: sqlite3.Connection, at: int, state: State, newest: int) -> int:
+        """Keep a distance between bursts, and between all permits after the server's refusal.
+
+        A window that was used up at once would open at once again, for ever, and whoever came in
+        between would wait for its end.
+        """
+        slowed = state.slowdown > 1
+        for limit, length, burst, group in self._spacings:
+            free, together = (1, 1) if slowed else (burst, group)
+            used_from, last = connection.execute(
+                _TWO_MOMENTS, (newest - free + 1, newest - together + 1)
+            ).fetchone()
+            window = length * state.slowdown
+            if used_from is not None and last is not None and used_from > at - window:
+                at = max(at, last + int(_SPACING * together * window / limit))
+        return at
+
+    def _polite(self, connection: sqlite3.Connection, now: int, newest: int, lane: Lane) -> bool:
+        """Whether others should have a chance at a slot that is free at this moment."""
+        mine, everybody, owners = 0, 0, 0
+        for owner, count, better_at in connection.execute(
+            _RECENTLY, (lane, newest - _LATEST_SLOTS)
+        ):
+            if better_at > now - _A_MOMENT:
+                return True
+            mine += count if owner == self._register.owner else 0
+            everybody += count
+            owners += 1
+        return owners > 1 and mine > 2 + 1.25 * everybody / owners
+
+    def _plausible(self, connection: sqlite3.Connection, now: int, state: State, at: int) -> int:
+        """Drop slots that lie further ahead than the waiting processes can have booked."""
+        owners = connection.execute(
+            "SELECT count(DISTINCT owner) FROM slots WHERE at > ?", (now,)
+        ).fetchone()[0]
+        stretch = self._config.slowdown_cap
+        horizon = max(now, state.blocked_until) + max(
+            int(length * stretch) * (2 + owners // limit) for limit, length in self._windows
+        )
+        if at <= horizon:
+            return at
+        dropped = connection.execute("DELETE FROM slots WHERE until > ?", (horizon,)).rowcount
+        log.warning(
+            "quota %s: %d slots lay up to %.0f s in the future; dropped, and waiting one window",
+            self._config.name,
+            dropped,
+            (at - now) / NS,
+        )
+        self._register.block(connection, now + self._longest)
+        return now + self._longest
+
+
+def windows(config: QuotaConfig) -> list[tuple[int, int]]:
+    """The rates as (limit, length of the window in nanoseconds, with its margin)."""
+    return [
+        (
+            rate.limit,
+            rate.interval_ms * MS + int(min(config.margin_ms * MS, rate.interval_ms * MS / 500)),
+        )
+        for rate in config.rates
+    ]
