@@ -1,21 +1,14 @@
 """Audit: is every trade in the lake, once and readable; and if asked, make it so.
 
-audit
-├── audit-product      one per product, `workers` at once: names, footers, checkpoint, newest
-├── repair             with `heal`: one per product that needs it, under its lease
-├── product            with `heal`: fetch what is missing, as a backfill does
-└── audit-product      with `heal`: and look again
+Audits, repairs, fetches (as a backfill does) and audits again, mapped over the products each time.
 """
 
 from __future__ import annotations
 
-from typing import Annotated
-
 from prefect import flow
 from prefect.states import State
-from pydantic import Field
 
-from flows.audit_requests import audit_request
+from flows.audit_requests import Stored, audit_request
 from flows.parameters import BaseUrl, ChunkConcurrency, Location, Rate, Seconds, Workers
 from headrace.audit.report import AuditReport
 from tasks.audit_reporting import conclude_audit

@@ -12,12 +12,12 @@ from prefect.cache_policies import NO_CACHE
 from prefect.states import Completed, Failed, State
 from prefect.task_runners import ThreadPoolTaskRunner
 
-from blocks.names import lease_name
 from headrace.audit.auditor import audited
 from headrace.audit.report import Action, Healing, ProductAudit, Repair, RepairReceipt
 from headrace.errors import HeadraceError
-from headrace.leases import LeaseHeld, hold, open_leases
+from headrace.leases import LeaseHeld, open_leases
 from headrace.pull.receipts import ProductReceipt, Status
+from headrace.pull.turns import Turns
 from headrace.settings import load_settings
 from headrace.stopping import Stopped
 from tasks.audit_runs import Audit, audit_of
@@ -64,18 +64,13 @@ def audit_product(run: str, product: str) -> State[ProductAudit]:
     persist_result=False,
 )
 def repair_product(run: str, product: str) -> RepairReceipt:
-    """Repair one product under its lease; what was done before a failure is kept and told."""
+    """Repair one product while no run is at it; what was done before a failure is told, too."""
     audit, settings = audit_of(run), load_settings()
+    turns = Turns(open_leases(settings.lease_location), EXCHANGE, product, audit.location)
     done: list[Repair] = []
     try:
-        with hold(
-            open_leases(settings.lease_location),
-            lease_name(audit.location, EXCHANGE, product),
-            run_id=audit.id,
-            ttl_s=settings.lease_ttl_s,
-            stop=audit.stop,
-        ) as lease:
-            for step in audit.healer.heal(product, lease, now=datetime.now(UTC)):
+        with turns.alone(audit.id, ttl_s=settings.lease_ttl_s) as leases:
+            for step in audit.healer.heal(product, leases, now=datetime.now(UTC)):
                 done.append(step)  # noqa: PERF402 - what was done counts, even if the next fails
     except LeaseHeld as error:
         return RepairReceipt(product, Status.RUNNING_ELSEWHERE, error=str(error))

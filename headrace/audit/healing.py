@@ -1,8 +1,9 @@
 """Repairing a product's parts and its checkpoint, so that a backfill can fetch what is missing.
 
-Four steps, each of which may be killed anywhere and done again; the caller holds the product's
-lease, and it is asked before anything is removed. No step deletes a trade that is not proven to be
-stored elsewhere: what is in doubt is set aside, and its range becomes missing.
+Four steps, each of which may be killed anywhere and done again. The caller keeps every run off the
+product (`Turns.alone`), and its leases are asked before anything is removed. No step deletes a
+trade that is not proven to be stored elsewhere: what is in doubt is set aside, and its range
+becomes missing.
 
 1. What is no sound part is set aside.
 2. Parts that lie within a longer one are swept; where the two differ, both are set aside.

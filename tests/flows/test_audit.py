@@ -1,0 +1,170 @@
+"""An audit says what is missing and what is wrong; a healing makes it whole, with few requests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+from support.pulls import assert_lake_equals_source, run_backfill
+
+from headrace.audit.exceptions import NothingToAudit, NotInLake
+from headrace.audit.report import AuditReport, ProductAudit
+from headrace.errors import ConfigurationError, HeadraceError
+from headrace.pull.receipts import Status
+from headrace.sim import Empty, Fault, Respond, SimulatedExchange
+
+pytestmark = pytest.mark.flows
+
+
+def run_audit(sim: SimulatedExchange | str, lake: Path | str, *products: str, **parameters: Any):
+    """The report of the flow, as a deployment runs it; its errors are raised."""
+    from flows.audit import audit
+
+    url = sim if isinstance(sim, str) else sim.url
+    state = audit(
+        **{
+            "products": list(products),
+            "rate": "none",
+            "lake": str(lake),
+            "base_url": url,
+            "return_state": True,
+            **parameters,
+        }
+    )
+    outcome = state.result(raise_on_failure=False)
+    if isinstance(outcome, BaseException):
+        raise outcome
+    assert isinstance(outcome, AuditReport)
+    return outcome
+
+
+def of_product(report: AuditReport, product: str) -> ProductAudit:
+    return next(each for each in report.products if each.product == product)
+
+
+def folder(lake: Path, product: str) -> Path:
+    return lake / "raw" / "trades" / "exchange=coinbase" / f"product={product}"
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Path:
+    return tmp_path / "lake"
+
+
+def test_a_complete_lake_and_what_an_audit_costs(lake: Path) -> None:
+    with SimulatedExchange("BTC-USD:5300", "THIN-USD:9000,density=0.2", seed=3) as sim:
+        run_backfill(sim, lake, ["BTC-USD", "THIN-USD"])
+        sim.reset_log()
+        report = run_audit(sim, lake)
+        assert (report.status, report.requests, sim.stats()["requests"]) == (Status.DONE, 2, 2)
+        assert [each.product for each in report.products] == ["BTC-USD", "THIN-USD"]
+        assert of_product(report, "BTC-USD").counted.rows == 5_300
+        deep = run_audit(sim, lake, "btc-usd", deep=True, offline=True)
+        assert (deep.status, deep.requests, len(deep.products)) == (Status.DONE, 0, 1)
+        sim.grow("BTC-USD", 40)
+        assert run_audit(sim, lake, offline=True).status is Status.DONE
+        behind = run_audit(sim, lake, "BTC-USD")
+        assert behind.status is Status.PARTIAL
+        assert of_product(behind, "BTC-USD").counted.missing.ranges == ((5_301, 5_340),)
+
+
+def test_healing_fetches_what_is_missing_and_repairs_the_rest(lake: Path) -> None:
+    with SimulatedExchange("BTC-USD:9000", "ETH-USD:700", seed=5) as sim:
+        fault = sim.add_fault(Fault(action=Respond(status=400), cursor=4001))
+        run_backfill(sim, lake, ["BTC-USD", "ETH-USD"], pages_per_chunk=1)
+        sim.remove_fault(fault)
+        part = max(folder(lake, "BTC-USD").glob("part-*.parquet"))
+        whole = part.read_bytes()
+        part.write_bytes(whole[:-200])
+        found = of_product(run_audit(sim, lake, offline=True), "BTC-USD")
+        assert found.counted.missing.ranges == ((3_001, 4_000),)
+        assert found.kinds["unreadable"] == 1
+        sim.reset_log()
+
+        report = run_audit(sim, lake, heal=True)
+
+        assert report.status is Status.DONE
+        assert report.healing is not None
+        assert of_product(report, "BTC-USD").counted.missing.ranges == ()
+        assert report.healing.before[0].status is Status.PARTIAL
+        (fetched,) = report.healing.fetched
+        damaged = int(part.name[18:30]) - int(part.name[5:17]) + 1
+        assert (fetched.product, fetched.new_rows) == ("BTC-USD", 1_000 + damaged)
+        # Two looks at two products, one survey, and the pages that are missing.
+        assert sim.stats()["requests"] <= 4 + 2 + 1 + -(-damaged // 1_000)
+        assert_lake_equals_source(lake, sim, "BTC-USD")
+        (aside,) = folder(lake, "BTC-USD").glob("_aside-*")
+        assert aside.read_bytes() == whole[:-200]
+        assert run_audit(sim, lake, deep=True).status is Status.DONE
+
+
+def test_two_healings_at_once_do_no_harm(lake: Path) -> None:
+    with SimulatedExchange("BTC-USD:6000", seed=5) as sim:
+        run_backfill(sim, lake, ["BTC-USD"], pages_per_chunk=1)
+        victim = min(folder(lake, "BTC-USD").glob("part-*.parquet"))
+        victim.write_bytes(b"")
+        reports: list[AuditReport] = []
+        runs = [
+            Thread(target=lambda: reports.append(run_audit(sim, lake, heal=True))) for _ in range(2)
+        ]
+        for run in runs:
+            run.start()
+        for run in runs:
+            run.join()
+        assert len(reports) == 2
+        assert Status.DONE in {report.status for report in reports}
+        assert {report.status for report in reports} <= {Status.DONE, Status.RUNNING_ELSEWHERE}
+        assert_lake_equals_source(lake, sim, "BTC-USD")
+        assert run_audit(sim, lake, deep=True).status is Status.DONE
+
+
+def test_a_checkpoint_that_claims_too_much_is_named_and_made_anew(lake: Path) -> None:
+    with SimulatedExchange("BTC-USD:3000", seed=5) as sim:
+        run_backfill(sim, lake, ["BTC-USD"])
+        for part in folder(lake, "BTC-USD").glob("part-*.parquet"):
+            part.unlink()
+        run_backfill(sim, lake / "other", ["BTC-USD"], to_id=1_000)
+        for part in folder(lake / "other", "BTC-USD").glob("part-*.parquet"):
+            part.rename(folder(lake, "BTC-USD") / part.name)
+        found = of_product(run_audit(sim, lake, offline=True), "BTC-USD")
+        assert found.kinds == {"checkpoint_ahead": 1}
+        healed = run_audit(sim, lake, heal=True)
+        assert healed.status is Status.DONE
+        assert of_product(healed, "BTC-USD").findings == ()
+        assert_lake_equals_source(lake, sim, "BTC-USD")
+
+
+def test_what_the_exchange_refuses_is_told_per_product(lake: Path) -> None:
+    with SimulatedExchange("BTC-USD:800", "GONE-USD:700", seed=5) as sim:
+        run_backfill(sim, lake, ["BTC-USD", "GONE-USD"])
+        sim.add_fault(Fault(action=Respond(status=404), product="GONE-USD"))
+        report = run_audit(sim, lake)
+        assert report.status is Status.PARTIAL
+        assert of_product(report, "BTC-USD").status is Status.DONE
+        assert "404" in of_product(report, "GONE-USD").error
+        assert of_product(report, "GONE-USD").counted.rows == 700
+        sim.add_fault(Fault(action=Empty(), product="BTC-USD"))
+        assert of_product(run_audit(sim, lake, "BTC-USD"), "BTC-USD").newest == 800
+
+
+def test_what_cannot_be_audited_is_refused_and_nothing_is_made(lake: Path) -> None:
+    with SimulatedExchange("BTC-USD:100") as sim:
+        with pytest.raises(NothingToAudit, match="no trades to audit"):
+            run_audit(sim, lake)
+        assert not lake.exists()
+        lake.write_text("a file")
+        with pytest.raises(HeadraceError, match="lake"):
+            run_audit(sim, lake)
+        lake.unlink()
+        run_backfill(sim, lake, ["BTC-USD"])
+        sim.reset_log()
+        with pytest.raises(NotInLake, match=r"holds nothing of NOPE-USD.*It holds BTC-USD"):
+            run_audit(sim, lake, "NOPE-USD")
+        with pytest.raises(ConfigurationError, match="exclude each other"):
+            run_audit(sim, lake, heal=True, offline=True)
+        assert sim.stats()["requests"] == 0
+    assert run_audit("http://127.0.0.1:1", lake, offline=True).status is Status.DONE
+    with pytest.raises(HeadraceError, match=r"127\.0\.0\.1"):
+        run_audit("http://127.0.0.1:1", lake)
