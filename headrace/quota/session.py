@@ -200,7 +200,7 @@ class Session:
         """A slot whose moment has come."""
         while True:
             slot = self._booked(request, book)
-            if slot.at <= self._clock.now():
+            if slot.fixed and slot.at <= self._clock.now():
                 return slot
             held: Slot | None = None
             try:
@@ -242,19 +242,21 @@ class Session:
     def _slept(self, slot: Slot, request: Request, book: SlotBook) -> Slot | None:
         """Sleep to a slot's moment; None when the booking is void."""
         held: Slot | None = slot
-        while held is not None and held.at > (now := self._clock.now()):
-            slot = held
-            self._log_wait(now, slot.at, "a permit")
-            look_again = slot.at - 2 * book.guard
-            if slot.fixed:
-                request.pause_until(slot.at)
-            elif slot.tight or look_again <= now:
-                request.pause_until(slot.at)
-                held = book.confirm(slot)
+        while held is not None:
+            now = self._clock.now()
+            if held.fixed and held.at <= now:
+                return held
+            self._log_wait(now, held.at, "a permit")
+            look_again = held.at - 2 * book.guard
+            if held.fixed:
+                request.pause_until(held.at)
+            elif held.tight or look_again <= now:
+                request.pause_until(held.at)
+                held = book.confirm(held)
             else:
                 request.pause_until(look_again)
-                held = book.tighten(slot)
-        return held
+                held = book.tighten(held)
+        return None
 
     def _leaving(self, slot: Slot, book: SlotBook) -> Slot | None:
         """The slot if its permit can leave now, or one moved to now; None if neither can be."""

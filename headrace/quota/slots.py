@@ -66,7 +66,7 @@ class Slot(NamedTuple):
         until: and no later.
         tight: whether `at` rests on settled moments alone; if not, `tighten` may find an earlier.
         weight: how many permits it holds, in as many rows, of which `seq` is the last.
-        fixed: whether nobody can take the moment any more, so that `confirm` is needless.
+        fixed: whether nobody can take the moment any more. If not, `confirm` it before leaving.
         polite: whether this process should book no other before this one has left.
     """
 
@@ -231,7 +231,9 @@ class SlotBook:
         self._write_settled(connection)
         state = self._register.state(connection, now)
         self.slowed = state.slowdown > 1
-        newest, at, tight, polite = self._timing.next_slot(connection, now, state, lane, weight)
+        newest, at, tight, polite = self._timing.next_slot(
+            connection, now, state, lane, weight, at_once=by == 0
+        )
         behind: Sequence[Waiting] = ()
         if at > now + _IMMINENT and weight == 1:
             behind = self._overtaken(connection, now, at, lane)
@@ -248,7 +250,8 @@ class SlotBook:
             gone = now - int(self.longest * state.slowdown)
             connection.execute(_TRIM, (gone, newest, _TRIM_ROWS))
         self._register.note(connection, now, weight, waiting)
-        slot = Slot(newest, newest, at, until, tight or weight > 1, weight, polite=polite)
+        fixed = at <= now + _IMMINENT
+        slot = Slot(newest, newest, at, until, tight or weight > 1, weight, fixed, polite)
         return self._rotate(connection, behind, slot, lane, passes) if behind else slot
 
     def _overtaken(
@@ -300,13 +303,11 @@ class SlotBook:
         return held._replace(at=at, until=at + self.guard, tight=True, fixed=True)
 
     def _confirm(self, connection: sqlite3.Connection, slot: Slot) -> Slot | None:
+        now = self._clock.now()
         held = self._held(connection, slot)
-        if (
-            held is None
-            or held.at < self._register.state(connection, self._clock.now()).blocked_until
-        ):
+        if held is None or held.at < self._register.state(connection, now).blocked_until:
             return None
-        return held
+        return held._replace(fixed=held.at <= now)
 
     def _delay(self, connection: sqlite3.Connection, slot: Slot) -> Slot | None:
         held = self._held(connection, slot)
@@ -319,7 +320,7 @@ class SlotBook:
             return None
         now = self._clock.now()
         connection.execute(_MOVE, (now, now + self.guard, held.seq))
-        return held._replace(at=now, until=now + self.guard)
+        return held._replace(at=now, until=now + self.guard, fixed=True)
 
     def _give_back(self, connection: sqlite3.Connection, slot: Slot) -> None:
         held = self._held(connection, slot)

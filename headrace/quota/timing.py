@@ -90,13 +90,30 @@ class Timing:
         ]
 
     def next_slot(
-        self, connection: sqlite3.Connection, now: int, state: State, lane: Lane, weight: int
+        self,
+        connection: sqlite3.Connection,
+        now: int,
+        state: State,
+        lane: Lane,
+        weight: int,
+        *,
+        at_once: bool,
     ) -> Moment:
-        """When a new booking of so many permits can leave."""
+        """When a new booking of so many permits can leave.
+
+        Args:
+            connection: in a transaction.
+            now: the time.
+            state: of the quota.
+            lane: who asks.
+            weight: permits to leave together.
+            at_once: whether the caller cannot wait, and so cannot be polite either.
+        """
         oldest, newest = connection.execute(_ENDS).fetchone()
         at, tight = self._earliest(connection, now, state, weight, newest - oldest + 1)
         at = self._spaced(connection, at, state, newest)
-        polite = not self._register.alone and self._polite(connection, now, newest, lane)
+        may_yield = not at_once and not self._register.alone
+        polite = may_yield and self._polite(connection, now, newest, lane)
         if polite:
             at = max(at, now + _COURTESY)
         if at - now > self._longest:

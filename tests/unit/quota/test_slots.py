@@ -166,12 +166,12 @@ def test_a_better_lane_takes_the_next_slot_and_the_others_move_back(
     urgent = taken(ingest, Lane.INGEST)
     assert urgent.at == waiting.at
     clock.at = urgent.at
-    assert ingest.confirm(urgent) == urgent
+    assert ingest.confirm(urgent) == urgent._replace(fixed=True)
     moved = backfill.confirm(waiting)
     assert moved is not None
     assert moved.at == urgent.until + WINDOW
     clock.at = moved.at
-    assert backfill.confirm(moved) == moved
+    assert backfill.confirm(moved) == moved._replace(fixed=True)
 
 
 def test_a_slot_whose_moment_has_come_is_not_taken_from_its_holder(
@@ -182,7 +182,7 @@ def test_a_slot_whose_moment_has_come_is_not_taken_from_its_holder(
     waiting = taken(backfill)
     clock.at = waiting.at
     assert taken(ingest, Lane.INGEST).at == waiting.until + WINDOW
-    assert backfill.confirm(waiting) == waiting
+    assert backfill.confirm(waiting) == waiting._replace(fixed=True)
 
 
 def test_nobody_is_overtaken_for_ever(open_book: Open, clock: Any) -> None:

@@ -57,14 +57,12 @@ class World:
         if slot is None:
             booked = book.book(chance.choice(list(Lane)))
             assert isinstance(booked, Slot)
-            if booked.at > self.at:
-                return booked
-            slot = booked
-        elif slot.at > self.at:
-            return book.tighten(slot)
-        elif not slot.fixed:
+            return booked
+        if slot.at > self.at:
+            return slot if slot.fixed else book.tighten(slot)
+        if not slot.fixed:
             held = book.confirm(slot)
-            if held is None or held.at > self.at:
+            if held is None or not held.fixed:
                 return held
             slot = held
         if chance.random() < 0.02:
@@ -89,7 +87,8 @@ class World:
         if slot is None:
             return self.at + late + chance.choice([0, 0, chance.randrange(S)])
         look_again = slot.at - 2 * book.guard
-        return (slot.at if slot.tight or look_again <= self.at else look_again) + late
+        straight = slot.fixed or slot.tight or look_again <= self.at
+        return max(self.at, slot.at if straight else look_again) + late
 
 
 def overfull(departures: list[int], limit: int, length: int) -> list[int]:
