@@ -1,0 +1,213 @@
+"""A checkpoint that cannot be used stops its product; the lake alone brings it back."""
+
+import json
+
+import pytest
+from prefect.blocks.core import Block
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.actions import BlockDocumentUpdate
+from prefect.utilities.dispatch import register_type
+from support.pulls import assert_lake_equals_source, coverage, of_product, run_backfill
+from typer.testing import CliRunner
+
+from blocks.checkpoint import BlockCheckpoints, ProductCheckpoint
+from blocks.names import checkpoint_name
+from headrace.cli.checkpoint import app
+from headrace.errors import ConfigurationError
+from headrace.leases import hold, open_leases
+from headrace.pull.checkpoints import SCHEMA_VERSION
+from headrace.pull.receipts import Status
+from headrace.pull.turns import Turns
+from headrace.settings import load_settings
+from headrace.sim import SimulatedExchange
+
+pytestmark = pytest.mark.flows
+
+QUICK = {"workers": 2, "chunk_concurrency": 4}
+SLUG = ProductCheckpoint.get_block_type_slug()
+
+
+@pytest.fixture
+def lake(tmp_path):
+    return tmp_path / "lake"
+
+
+@pytest.fixture
+def sim():
+    with SimulatedExchange("BTC-USD:9000", "ETH-USD:500", seed=3) as exchange:
+        yield exchange
+
+
+def load(lake, product="BTC-USD"):
+    return BlockCheckpoints(str(lake)).load("coinbase", product)
+
+
+def stored(lake, product="BTC-USD"):
+    with get_client(sync_client=True) as client:
+        name = checkpoint_name(str(lake), "coinbase", product)
+        return client.read_block_document_by_name(name, SLUG)
+
+
+def put(lake, data, product="BTC-USD"):
+    document = stored(lake, product)
+    update = BlockDocumentUpdate(data=data, merge_existing_data=False)
+    with get_client(sync_client=True) as client:
+        client.update_block_document(document.id, update)
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def as_json(*arguments, code=0):
+    result = run(*arguments, "--json")
+    assert result.exit_code == code, (result.output, result.exception)
+    return json.loads(result.stdout)
+
+
+def without(form, name):
+    return {key: value for key, value in form.items() if key != name}
+
+
+def smaller_class(lake, _form):
+    """Saved by another version of the block's class, which lacks the field."""
+    BlockCheckpoints(str(lake)).delete("coinbase", "BTC-USD")
+    try:
+
+        class Smaller(Block):
+            _block_type_name = "Headrace Checkpoint"
+            _block_type_slug = SLUG
+            watermark: int
+
+        Smaller(watermark=9000).save(checkpoint_name(str(lake), "coinbase", "BTC-USD"))
+    finally:
+        register_type(ProductCheckpoint)
+
+
+UNUSABLE = {
+    "a smaller class": smaller_class,
+    "garbage": lambda lake, _form: put(lake, {"checkpoint": "\x00garbage"}),
+}
+
+
+@pytest.mark.filterwarnings("ignore:Type .* has key 'headrace-checkpoint'")
+@pytest.mark.parametrize("spoil", UNUSABLE.values(), ids=UNUSABLE.keys())
+def test_a_damaged_checkpoint_is_refused_and_a_rebuild_mends_it(lake, sim, spoil):
+    run_backfill(sim, lake, ["BTC-USD"], to_id=4000, **QUICK)
+    before = load(lake)
+    spoil(lake, before.model_dump(mode="json"))
+    spoilt = stored(lake).data
+    sim.reset_log()
+
+    refused = run_backfill(sim, lake, ["BTC-USD", "ETH-USD"], **QUICK)
+    receipt = of_product(refused, "BTC-USD")
+    assert refused.status is Status.PARTIAL
+    assert receipt.status is Status.FAILED
+    assert "headrace checkpoint rebuild BTC-USD" in receipt.error
+    assert of_product(refused, "ETH-USD").status is Status.DONE
+    assert all(arrival.subject.product == "ETH-USD" for arrival in sim.arrivals())
+    assert stored(lake).data == spoilt
+    assert coverage(lake, "BTC-USD") == [[1, 4000]]
+    [listed] = [
+        entry
+        for entry in as_json("list", "--lake", lake)["checkpoints"]
+        if entry["checkpoint"] is None
+    ]
+    assert listed["problem"]
+
+    sim.reset_log()
+    [mended] = as_json("rebuild", "btc-usd", "--lake", lake)["products"]
+    assert not sim.arrivals()
+    assert mended["status"] == "done"
+    after = load(lake)
+    assert (after.covered, after.rows, after.first, after.watermark) == (
+        before.covered,
+        before.rows,
+        before.first,
+        before.watermark,
+    )
+    assert after.fencing_token > before.fencing_token
+    assert run_backfill(sim, lake, ["BTC-USD"], **QUICK).status is Status.DONE
+    assert_lake_equals_source(lake, sim, "BTC-USD")
+
+
+def test_a_newer_checkpoint_is_refused_and_only_force_replaces_it(lake, sim):
+    run_backfill(sim, lake, ["BTC-USD"], to_id=4000, **QUICK)
+    form = load(lake).model_dump(mode="json")
+    newer = {"checkpoint": {**form, "schema_version": SCHEMA_VERSION + 1, "colour": "blue"}}
+    put(lake, newer)
+    refused = of_product(run_backfill(sim, lake, ["BTC-USD"], **QUICK), "BTC-USD")
+    assert refused.status is Status.FAILED
+    assert "Upgrade headrace" in refused.error
+    [result] = as_json("rebuild", "--lake", lake, code=1)["products"]
+    assert "Upgrade headrace" in result["error"]
+    assert stored(lake).data == newer
+    as_json("rebuild", "--force", "--lake", lake)
+    assert load(lake).watermark == 4000
+
+
+def test_an_older_checkpoint_is_upgraded_without_a_word(lake, sim):
+    run_backfill(sim, lake, ["BTC-USD"], to_id=4000, **QUICK)
+    form = load(lake).model_dump(mode="json")
+    put(lake, {"checkpoint": without(without({**form, "schema_version": 0}, "rows"), "first")})
+    sim.reset_log()
+    summary = run_backfill(sim, lake, ["BTC-USD"], **QUICK)
+    assert summary.status is Status.DONE
+    assert of_product(summary, "BTC-USD").new_rows == 5000
+    assert all((arrival.subject.cursor or 9001) > 4000 for arrival in sim.arrivals())
+    assert load(lake).schema_version == SCHEMA_VERSION
+    assert load(lake).rows == 9000
+
+
+def test_looking_forgetting_and_rebuilding_all(lake, sim):
+    run_backfill(sim, lake, ["BTC-USD", "ETH-USD"], **QUICK)
+    listed = as_json("list", "--lake", lake)["checkpoints"]
+    assert [entry["checkpoint"]["product"] for entry in listed] == ["BTC-USD", "ETH-USD"]
+    everywhere = as_json("list", "--all-lakes", "--lake", lake)["checkpoints"]
+    assert {entry["block"] for entry in listed} <= {entry["block"] for entry in everywhere}
+    shown = as_json("show", "btc-usd", "--lake", lake)
+    assert (shown["rows"], shown["covered"]) == (9000, [[1, 9000]])
+    for seen in (run("list", "--lake", lake), run("show", "BTC-USD", "--lake", lake)):
+        assert "9,000" in seen.stdout
+        assert "BTC-USD" in seen.stdout
+
+    assert isinstance(run("reset", "BTC-USD", "--lake", lake).exception, ConfigurationError)
+    assert load(lake) is not None
+    forgotten = as_json("reset", "BTC-USD", "SOL-USD", "--yes", "--lake", lake)
+    assert (forgotten["removed"], forgotten["absent"]) == (["BTC-USD"], ["SOL-USD"])
+    assert load(lake) is None
+    missing = run("show", "BTC-USD", "--lake", lake)
+    assert "no checkpoint of BTC-USD" in str(missing.exception)
+
+    made = as_json("rebuild", "--lake", lake)["products"]
+    assert [each["checkpoint"]["rows"] for each in made] == [9000, 500]
+    sim.reset_log()
+    assert run_backfill(sim, lake, ["BTC-USD"], **QUICK).requests == 1
+
+
+def test_what_a_rebuild_cannot_do_is_said_product_by_product(lake, sim):
+    run_backfill(sim, lake, ["BTC-USD", "ETH-USD"], **QUICK)
+    location = load_settings().lease_location
+    turns = Turns(open_leases(location), "coinbase", "ETH-USD", str(lake))
+    with hold(open_leases(location), turns.run("ingest"), run_id="another", ttl_s=60):
+        results = as_json("rebuild", "--lake", lake, code=3)["products"]
+        assert [each["status"] for each in results] == ["done", "running_elsewhere"]
+        assert "another" in results[1]["error"]
+    part = min((lake / "raw").rglob("product=BTC-USD/*.parquet"))
+    whole = part.read_bytes()
+    part.write_bytes(whole[:-100])
+    before = load(lake)
+    results = as_json("rebuild", "BTC-USD", "ETH-USD", "DOGE-USD", "--lake", lake, code=4)
+    by_product = {each["product"]: each for each in results["products"]}
+    assert str(part) in by_product["BTC-USD"]["error"]
+    assert by_product["ETH-USD"]["status"] == "done"
+    assert "holds no part" in by_product["DOGE-USD"]["error"]
+    assert load(lake) == before
+    assert load(lake, "DOGE-USD") is None
+
+
+def test_a_lake_that_is_not_there_is_not_made(tmp_path):
+    result = run("rebuild", "--lake", tmp_path / "typo")
+    assert isinstance(result.exception, ConfigurationError)
+    assert "holds no trades" in str(result.exception)
+    assert not (tmp_path / "typo").exists()
