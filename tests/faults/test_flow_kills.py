@@ -1,0 +1,188 @@
+"""SIGKILL of whole flows, at every named point and at random: the next run makes all good."""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from headrace.cli.server import RunningServer
+from headrace.exchange.planning import plan_pages, whole_pages
+from headrace.sim import SimulatedExchange
+from tests.services_fixtures import seaweed_url
+from tests.support.places import Place, local_place, s3_place
+from tests.support.prefect_server import headrace_home, prefect_server
+from tests.support.processes import PRODUCT, Headrace, ended, requests_of, wait_until
+
+__all__ = ["headrace_home", "prefect_server", "seaweed_url"]
+
+pytestmark = [pytest.mark.flows, pytest.mark.services, pytest.mark.timeout(600)]
+
+#: 16 pages of these are a block of many pieces, which the last commit merges.
+TRADES = 24_300
+
+KILLS = [
+    ("backfill", "after-fetch:5"),
+    ("backfill", "after-part:5"),
+    ("backfill", "before-checkpoint:1"),
+    ("backfill", "before-checkpoint:2"),
+    ("backfill", "after-checkpoint:1"),
+    ("backfill", "after-checkpoint:2"),
+    ("backfill", "after-merge"),
+    ("backfill", "during-merge-removal:3"),
+    ("backfill", "during-renewal"),
+    ("ingest", "after-part:5"),
+    ("ingest", "during-merge-removal:3"),
+    ("ingest", "before-checkpoint:2"),
+]
+#: Points within the writing of a file, the first two of which are the lake's probe and its grid.
+KILLS_IN_A_FOLDER = [("backfill", "during-part:6"), ("backfill", "before-rename:6")]
+
+
+@pytest.fixture(params=["local", "seaweed"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    if request.param == "local":
+        return local_place(tmp_path)
+    return s3_place(request.getfixturevalue("seaweed_url"), tmp_path)
+
+
+@pytest.fixture
+def headrace(headrace_home: Path, prefect_server: RunningServer) -> Callable[..., Headrace]:
+    def made(sim: SimulatedExchange, place: Place) -> Headrace:
+        return Headrace(headrace_home, sim, place, prefect_server)
+
+    return made
+
+
+@contextmanager
+def exchange(trades: int = TRADES, latency_s: float = 0.02) -> Iterator[SimulatedExchange]:
+    spec = f"{PRODUCT}:{trades}"
+    with SimulatedExchange(spec, seed=3, latency=f"constant:s={latency_s}") as sim:
+        yield sim
+
+
+def kill(headrace: Headrace, flow: str, point: str) -> int:
+    """Have a flow kill itself; how many pages are still missing then."""
+    # Renewed every third of its time to live: often enough that a short run comes to it.
+    often = {"HEADRACE_LEASE_TTL_S": "1.5"} if point.startswith("during-renewal") else {}
+    end = headrace.run(flow, HEADRACE_KILL_AT=point, **often)
+    assert (end.code, end.said) == (-signal.SIGKILL, ""), end
+    covered = headrace.truth.assert_sound(headrace.place)
+    newest = headrace.sim.newest_id(PRODUCT)
+    return plan_pages(whole_pages(covered.gaps(1, newest), newest))
+
+
+def make_good(headrace: Headrace, flow: str, missing_pages: int) -> None:
+    """One normal run: it starts at once, asks for what is missing only, and all is well."""
+    end = headrace.run(flow)
+    assert end.code == 0, end
+    # Beside its pages it asks where the history begins and ends.
+    assert missing_pages <= end.summary["requests"] <= missing_pages + 3
+    assert (end.product["status"], end.product["missing"]) == ("done", [])
+    headrace.truth.assert_complete(headrace.place)
+
+
+def test_killed_again_and_again_then_one_normal_run(
+    tmp_path: Path, headrace: Callable[..., Headrace]
+) -> None:
+    with exchange() as sim:
+        site = headrace(sim, local_place(tmp_path))
+        kill(site, "backfill", "after-part:5")
+        missing = kill(site, "backfill", "during-merge-removal:3")
+        make_good(site, "ingest", missing)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("flow", "point"), KILLS)
+def test_killed_at_a_point_then_one_normal_run(
+    place: Place, headrace: Callable[..., Headrace], flow: str, point: str
+) -> None:
+    with exchange() as sim:
+        site = headrace(sim, place)
+        make_good(site, flow, kill(site, flow, point))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("flow", "point"), KILLS_IN_A_FOLDER)
+def test_killed_while_a_file_is_written(
+    tmp_path: Path, headrace: Callable[..., Headrace], flow: str, point: str
+) -> None:
+    with exchange() as sim:
+        site = headrace(sim, local_place(tmp_path))
+        make_good(site, flow, kill(site, flow, point))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(2400)
+def test_killed_at_thirty_random_moments_while_two_flows_run_and_the_product_grows(
+    place: Place, headrace: Callable[..., Headrace]
+) -> None:
+    dice = random.Random(11)
+    with exchange(20_000, latency_s=0.1) as sim:
+        site = headrace(sim, place)
+        for _ in range(30):
+            sim.grow(PRODUCT, dice.randrange(9_000, 15_000))
+            sim.reset_log()
+            running = [site.start("backfill"), site.start("ingest")]
+            wait_until(lambda: requests_of(sim) > 0)
+            sim.grow(PRODUCT, dice.randrange(1, 1_500))
+            time.sleep(dice.uniform(0.0, 4.0))
+            victims = dice.choice([running, running, running[:1], running[1:]])
+            for process in victims:
+                process.kill()
+            assert all(killed_or_done(process) for process in running)
+            site.truth.assert_sound(site.place)
+
+        end = site.run("backfill")
+        assert end.code == 0, end
+        site.truth.assert_complete(site.place)
+
+
+def killed_or_done(process: subprocess.Popen[str]) -> bool:
+    """Whether a process was killed, or came to an end beside the one that was."""
+    # An ingest beside a backfill leaves to that what it has taken upon itself, and says so.
+    return ended(process).code in (-signal.SIGKILL, 0, 4)
+
+
+@pytest.mark.slow
+def test_of_five_runs_at_once_one_works_and_four_touch_nothing(
+    tmp_path: Path, headrace: Callable[..., Headrace]
+) -> None:
+    with exchange(40_000, latency_s=1.0) as sim:
+        site = headrace(sim, local_place(tmp_path))
+        one_by_one = ("--pages-per-chunk", "1", "--chunk-concurrency", "1")
+        spellings = ["btc-usd", "BTC-USD", "btc-usd", "BTC-USD", "Btc-Usd"]
+        running = [site.start("backfill", *one_by_one, product=name) for name in spellings]
+        ends = [ended(process) for process in running]
+
+        assert sorted(end.code for end in ends) == [0, 3, 3, 3, 3], ends
+        for end in ends:
+            if end.code == 3:
+                assert end.summary["status"] == end.product["status"] == "running_elsewhere"
+                assert end.summary["requests"] == 0
+                assert end.summary["elapsed_s"] < 5
+                assert "pid" in end.product["error"]
+        assert requests_of(sim) == max(end.summary["requests"] for end in ends) <= 42
+        site.truth.assert_complete(site.place)
+
+
+@pytest.mark.slow
+def test_after_a_killed_holder_the_next_run_starts_at_once(
+    tmp_path: Path, headrace: Callable[..., Headrace]
+) -> None:
+    with exchange(latency_s=0.2) as sim:
+        site = headrace(sim, local_place(tmp_path))
+        holder = site.start(HEADRACE_LEASE_TTL_S="3600")
+        wait_until(lambda: requests_of(sim) > 5, holder)
+        holder.kill()
+        assert ended(holder).code == -signal.SIGKILL
+
+        end = site.run()
+        assert end.code == 0, end
+        site.truth.assert_complete(site.place)
