@@ -2,7 +2,9 @@
 
 Every product has a pool of places and a number of pages. A free place takes the next page, waits
 for its permit (first come, first served, at most `limit` in any window), and is busy for as long as
-the server takes. The last answer ends the run, so the drain is included.
+the server takes. The last answer ends the run, so the drain is included. A client that starts from
+nothing has to ask first how far a product's history goes: that is one more request per product,
+which must be answered before its pages can be cut.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ def ideal_s(
     limit: int,
     window_s: float,
     delay_s: Callable[[int], float],
+    asks_first: bool,
 ) -> float:
     """Seconds from the first request to the last answer.
 
@@ -27,17 +30,20 @@ def ideal_s(
         pool: places of each product.
         limit, window_s: the quota; infinite if `limit` is 0.
         delay_s: how long the n-th request takes (n from 1).
+        asks_first: whether each product begins with one request that its pages wait for.
     """
     left = list(pages)
-    free = [(0.0, product) for product in range(len(pages)) for _ in range(pool)]
+    places = 1 if asks_first else pool
+    free = [(0.0, product) for product in range(len(pages)) for _ in range(places)]
     heapq.heapify(free)
+    asking = set(range(len(pages))) if asks_first else set()
     granted: deque[float] = deque(maxlen=limit or 1)
     number, now, end = 0, 0.0, 0.0
     while free:
         at, product = heapq.heappop(free)
         if not left[product]:
             continue
-        left[product] -= 1
+        left[product] -= product not in asking
         number += 1
         now = max(now, at)
         if limit and len(granted) == limit:
@@ -45,5 +51,8 @@ def ideal_s(
         granted.append(now)
         done = now + delay_s(number)
         end = max(end, done)
-        heapq.heappush(free, (done, product))
+        opened = pool if product in asking else 1
+        asking.discard(product)
+        for _ in range(opened):
+            heapq.heappush(free, (done, product))
     return end
