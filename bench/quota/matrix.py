@@ -6,8 +6,9 @@ side too, each on a quota of its own. What a row measured beside others says so 
 
 from __future__ import annotations
 
+import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -94,5 +95,7 @@ def _result(limiter: str, row: Row, outcomes: Sequence[Outcome], plan: Plan) -> 
     }
 
 
-def _median(values: Any) -> float:
-    return round(statistics.median(values), 4)
+def _median(values: Iterable[float]) -> float | None:
+    """The median of those that could be measured; None when the machine was too slow for any."""
+    known = [value for value in values if not math.isnan(value)]
+    return round(statistics.median(known), 4) if known else None
