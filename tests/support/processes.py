@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,8 @@ from headrace.cli.server import RunningServer
 from headrace.sim import SimulatedExchange
 from tests.support.places import Place, Truth
 
-COMMAND = str(Path(sys.executable).with_name("headrace"))
+COMMAND = (str(Path(sys.executable).with_name("headrace")), "{flow}")
+MODULE = (sys.executable, "-m", "flows.{flow}")
 PRODUCT = "BTC-USD"
 
 #: A page per chunk, so that a short run has many parts, and pieces to merge.
@@ -77,13 +78,15 @@ class Headrace:
         *options: str,
         product: str = PRODUCT,
         lake: str = "",
+        command: Sequence[str] = COMMAND,
         **environment: str,
     ) -> subprocess.Popen[str]:
         """Start a flow; keyword arguments are variables of its environment."""
         own = {name: text for name, text in os.environ.items() if not name.startswith(_FOREIGN)}
         return subprocess.Popen(
             [
-                *(COMMAND, flow, product, "--json", "--rate", "none"),
+                *(word.format(flow=flow) for word in command),
+                *(product, "--json", "--rate", "none"),
                 *("--base-url", self.sim.url, "--lake", lake or self.place.location),
                 *(options or SMALL_CHUNKS),
             ],
