@@ -54,7 +54,7 @@ def common(
 def main() -> None:
     """Run the command line; errors that we foresaw become one line and an exit code."""
     try:
-        app()
+        app(prog_name="headrace")
     except HeadraceError as error:
         typer.echo(f"headrace: {error}", err=True)
         sys.exit(exit_of_error(error))
