@@ -238,6 +238,7 @@ def test_kills_lose_no_permit_for_longer_than_a_window(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_fifty_kills_at_any_moment(tmp_path: Path) -> None:
     _kill_at_random(tmp_path, kills=50, seed=2)
 
