@@ -22,7 +22,10 @@ from tenacity import (
     RetryCallState,
     Retrying,
     retry_if_exception_type,
+    sleep_using_event,
     stop_after_delay,
+    stop_any,
+    stop_when_event_set,
     wait_random_exponential,
 )
 
@@ -30,6 +33,7 @@ from blocks.api import API_ERRORS, require_api
 from blocks.names import checkpoint_name
 from headrace.pull.checkpoints import Checkpoint, read_checkpoint
 from headrace.pull.exceptions import CheckpointNotSaved, CheckpointUnreadable
+from headrace.stopping import STOP, StopEvent
 
 log = logging.getLogger(__name__)
 
@@ -60,10 +64,14 @@ class BlockCheckpoints:
         lake: location of the lake that the checkpoints are about.
         patience_s: how long one save is tried again; once it was in vain, later ones get a single
             try until one succeeds, so that a run does not stand still every few seconds.
+        stop: once it is set, a save gets a single try too.
     """
 
-    def __init__(self, lake: str, *, patience_s: float = SAVE_PATIENCE_S) -> None:
+    def __init__(
+        self, lake: str, *, patience_s: float = SAVE_PATIENCE_S, stop: StopEvent = STOP
+    ) -> None:
         self.lake = lake
+        self._stop = stop
         self._patience_s = patience_s
         self._gave_up = False
         self._documents: dict[str, UUID] = {}
@@ -89,7 +97,11 @@ class BlockCheckpoints:
     def save(self, checkpoint: Checkpoint) -> None:
         """As `CheckpointStore.save`; an API that does not answer is asked again for a minute."""
         attempts = Retrying(
-            stop=stop_after_delay(0.0 if self._gave_up else self._patience_s),
+            stop=stop_any(
+                stop_after_delay(0.0 if self._gave_up else self._patience_s),
+                stop_when_event_set(self._stop),
+            ),
+            sleep=sleep_using_event(self._stop),
             wait=wait_random_exponential(multiplier=0.5, max=5.0),
             retry=retry_if_exception_type((*API_ERRORS, ObjectAlreadyExists, ObjectNotFound)),
             before_sleep=_forget_registration,

@@ -10,6 +10,7 @@ from pydantic import Field, SecretStr
 from headrace.lake import Lake as OpenLake
 from headrace.lake import S3Settings, Store, open_lake
 from headrace.lake.opening import make_store
+from headrace.stopping import STOP, StopEvent
 
 
 class Lake(Block):
@@ -38,13 +39,13 @@ class Lake(Block):
         description="when_required for stores that refuse checksum headers.",
     )
 
-    def open(self) -> OpenLake:
-        """The lake, once it was found to work.
+    def open(self, stop: StopEvent = STOP) -> OpenLake:
+        """The lake, once it was found to work. `stop` ends its waits for a store in trouble.
 
         Raises:
             LakeUnusable: it cannot be listed, written or reached.
         """
-        return open_lake(self.location, s3=self._s3())
+        return open_lake(self.location, s3=self._s3(), stop=stop)
 
     def store(self) -> Store:
         """What the lake is kept in, untouched: for its own name of itself, and for looking only.

@@ -150,7 +150,7 @@ def open_run(run_id: str, request: PullRequest) -> Iterator[Run]:
     quota = quota_of(request.rate, breaker_cooldown_s=settings.breaker_cooldown_s)
     with ExitStack() as opened:
         stop = opened.enter_context(stop_on_signals())
-        lake = lake_of(request.lake).open()
+        lake = lake_of(request.lake).open(stop)
         host = urlsplit(exchange.base_url).netloc.rpartition("@")[2]
         gate = quota.gate(settings.quota_folder, host, outage_limit_s=request.outage_limit_s)
         opened.callback(gate.close)
@@ -167,7 +167,7 @@ def open_run(run_id: str, request: PullRequest) -> Iterator[Run]:
             gate=gate,
             lake=lake.raw(EXCHANGE),
             leases=open_leases(settings.lease_location),
-            checkpoints=BlockCheckpoints(lake.location),
+            checkpoints=BlockCheckpoints(lake.location, stop=stop),
             progress=RunProgress(in_flight=1),
             stop=stop,
             rates=quota.rates,

@@ -25,6 +25,7 @@ from headrace.exchange.planning import Chunk, Sizing, next_page, plan_chunks, pl
 from headrace.exchange.walk import Known, Walked, walk
 from headrace.faults import kill_point
 from headrace.lake import RawLake
+from headrace.lake.exceptions import ObjectMissing, StoreError
 from headrace.lake.rows import rows_between
 from headrace.leases import LeaseStore
 from headrace.pull.checkpoints import Checkpoint, CheckpointStore
@@ -108,6 +109,7 @@ class ProductJob:
         self._known_before = EMPTY
         self._committed_at = -math.inf
         self._stale = ""
+        self._broken = ""
 
     def prepare(self, lease: HeldLease | None) -> None:
         """Find out what is there and what is missing. Without a lease nothing is written.
@@ -161,6 +163,8 @@ class ProductJob:
             return ChunkReceipt(chunk.span, None, error=stopped.message)
         except HeadraceError as error:
             log.warning("%s chunk %s-%s failed: %s", self.product, chunk.lo, chunk.hi, error)
+            if isinstance(error, StoreError) and not isinstance(error, ObjectMissing):
+                self._store_failed(error)
             return ChunkReceipt(chunk.span, None, error=str(error))
         finally:
             self._progress.busy(self._clock() - started)
@@ -224,7 +228,7 @@ class ProductJob:
         """What became of the product, after the last commit; `error` is what ended it early."""
         ledger, asked = self._counted_ledger(), self._survey.asked
         missing = ledger.covered.gaps(*asked) if asked else EMPTY
-        error = error or self._stale or ledger.first_error
+        error = error or self._stale or self._broken or ledger.first_error
         if not error and missing and not self._request.only_failed:
             error = "stopped"
         status = Status.DONE
@@ -293,6 +297,14 @@ class ProductJob:
             error="" if lo == chunk.lo else Stopped().message,
         )
 
+    def _store_failed(self, error: StoreError) -> None:
+        """Stop this product: what further chunks would fetch, at the quota's cost, cannot be kept.
+
+        A store that is only slow or away for a moment has been asked again and again by now.
+        """
+        self._broken = self._broken or str(error)
+        self.stop.set()
+
     def _new_rows(self, trades: pa.Table, lo: int, hi: int) -> int:
         """Trades of an answered range that the lake did not hold: of the newest page, some may."""
         return sum(
@@ -358,9 +370,9 @@ class ProductJob:
         return self._survey.history
 
     def _first_stored(self) -> int | None:
-        if not self._ledger.covered.contains(1):
-            return None
-        return (self._before.first if self._before else 0) or self._lake.first_id(self.product)
+        if self._before and self._before.first and self._ledger.covered.contains(1):
+            return self._before.first
+        return self._lake.proven_first(self.product)
 
     def _newest_seen(self) -> int:
         stored = self._lake.newest(self.product)
