@@ -50,7 +50,7 @@ def audit(
         if not request.heal:
             return conclude_audit(run, found)
         healing = heal_products(run, found)
-        return conclude_audit(run, audit_products(run), healing)
+        return conclude_audit(run, audit_products(run, found), healing)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from blocks.resolve import lake_of
 from headrace.audit.healing import Healer
 from headrace.audit.request import AuditRequest, chosen_products
 from headrace.lake import RawLake, Store
+from headrace.lake.exceptions import LakeUnusable, StoreError
 from headrace.lake.names import exchange_prefix, product_of_folder
 from headrace.stopping import StopEvent
 from tasks.runs import EXCHANGE, Run, open_run, stop_on_signals
@@ -25,6 +26,7 @@ class Audit:
         products: what is audited, in this order.
         location: the lake, as it calls itself.
         pull: everything that a pull of the products needs; None for an audit offline.
+        known: newest ids that the exchange has told already; they are not asked for again.
     """
 
     id: str
@@ -35,6 +37,7 @@ class Audit:
     checkpoints: BlockCheckpoints
     stop: StopEvent
     pull: Run | None
+    known: dict[str, int] = field(default_factory=dict)
     started: float = field(default_factory=time.monotonic)
 
     @property
@@ -69,12 +72,17 @@ def open_audit(run_id: str, request: AuditRequest) -> Iterator[Audit]:
 
     Raises:
         NothingToAudit, NotInLake: there is nothing to look at.
+        LakeUnusable: the lake is a file, or cannot be reached.
         ConfigurationError, StateError: something cannot be used.
         ConnectionFailed: nobody listens at the exchange's address.
     """
     block = lake_of(request.access.lake)
     store = block.store()
-    products = chosen_products(request.products, _stored_in(store), store.location)
+    try:
+        stored = _stored_in(store)
+    except StoreError as error:
+        raise LakeUnusable(store.location, error.message, hint=error.hint) from error
+    products = chosen_products(request.products, stored, store.location)
     checkpoints = BlockCheckpoints(store.location)
     with ExitStack() as opened:
         if request.offline:

@@ -13,7 +13,7 @@ from prefect.states import Completed, Failed, State
 from prefect.task_runners import ThreadPoolTaskRunner
 
 from headrace.audit.auditor import audited
-from headrace.audit.report import Action, Healing, ProductAudit, Repair, RepairReceipt
+from headrace.audit.report import Healing, ProductAudit, Repair, RepairReceipt
 from headrace.errors import HeadraceError
 from headrace.leases import LeaseHeld, open_leases
 from headrace.pull.receipts import ProductReceipt, Status
@@ -45,6 +45,7 @@ def audit_product(run: str, product: str) -> State[ProductAudit]:
         product,
         checkpoints=audit.checkpoints,
         client=audit.pull.client if audit.pull else None,
+        known=audit.known.get(product),
         deep=audit.request.deep,
         stop=audit.stop,
     )
@@ -79,8 +80,13 @@ def repair_product(run: str, product: str) -> RepairReceipt:
     return RepairReceipt(product, Status.DONE, tuple(done))
 
 
-def audit_products(audit: Audit) -> tuple[ProductAudit, ...]:
-    """One audit per product, `workers` at once, in the order asked for."""
+def audit_products(audit: Audit, before: Sequence[ProductAudit] = ()) -> tuple[ProductAudit, ...]:
+    """One audit per product, `workers` at once, in the order asked for.
+
+    After a healing, what is there is held against the newest ids found `before` it: the exchange
+    goes on meanwhile, and its newest trades would be missing again at each look.
+    """
+    audit.known.update({each.product: each.newest for each in before if each.asked})
     outcomes = _mapped(audit, audit_product, audit.products)
     return tuple(
         outcome
@@ -92,7 +98,7 @@ def audit_products(audit: Audit) -> tuple[ProductAudit, ...]:
 
 def heal_products(audit: Audit, before: Sequence[ProductAudit]) -> Healing:
     """Repair what is not as it should be, then fetch what is missing, as a backfill does."""
-    ailing = [each.product for each in before if each.curable]
+    ailing = [each.product for each in before if each.to_repair]
     outcomes = _mapped(audit, repair_product, ailing)
     repaired = tuple(
         outcome
@@ -101,13 +107,10 @@ def heal_products(audit: Audit, before: Sequence[ProductAudit]) -> Healing:
         for product in ailing
     )
     lacking = {each.product for each in before if each.counted.missing}
-    fetched = _fetched(audit, [each.product for each in repaired if _to_fetch(each, lacking)])
-    return Healing(tuple(before), repaired, fetched)
-
-
-def _to_fetch(repaired: RepairReceipt, lacking: set[str]) -> bool:
-    aside = any(step.action is Action.SET_ASIDE for step in repaired.repairs)
-    return repaired.status is Status.DONE and (aside or repaired.product in lacking)
+    lacking |= {each.product for each in repaired if each.made_gaps}
+    unrepaired = {each.product for each in repaired if each.status is not Status.DONE}
+    to_fetch = [each for each in audit.products if each in lacking - unrepaired]
+    return Healing(tuple(before), repaired, _fetched(audit, to_fetch))
 
 
 def _fetched(audit: Audit, products: Sequence[str]) -> tuple[ProductReceipt, ...]:

@@ -45,9 +45,12 @@ class ProductAudit:
         return tuple(finding for finding in self.findings if finding.wrong)
 
     @property
-    def curable(self) -> bool:
-        """Whether a healing has something to do here: a checkpoint that is behind counts."""
-        return any(finding.wrong or finding.kind in _REBUILT for finding in self.findings)
+    def to_repair(self) -> bool:
+        """Whether something has to be mended before a backfill can fetch what is missing."""
+        return any(
+            finding.kind in _REBUILT or (finding.wrong and finding.kind is not Kind.MISSING)
+            for finding in self.findings
+        )
 
     @property
     def kinds(self) -> dict[str, int]:
@@ -121,6 +124,11 @@ class RepairReceipt:
     status: Status
     repairs: tuple[Repair, ...] = ()
     error: str = ""
+
+    @property
+    def made_gaps(self) -> bool:
+        """Whether ids are missing now that a part answered for before."""
+        return any(step.action is Action.SET_ASIDE for step in self.repairs)
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,7 +80,7 @@ def healing_lines(report: AuditReport) -> list[str]:
 
 
 def summary_row(audited: ProductAudit) -> dict[str, str | int]:
-    """One row of the table of products."""
+    """One row of the table of products; `missing` and `absent` (at the exchange) count ids."""
     counted = audited.counted
     return {
         "product": audited.product,
@@ -89,8 +89,8 @@ def summary_row(audited: ProductAudit) -> dict[str, str | int]:
         "trades": counted.rows,
         "watermark": counted.watermark,
         "newest": audited.newest,
-        "missing ids": counted.missing.count,
-        "absent at the exchange": counted.absent_ids,
+        "missing": counted.missing.count,
+        "absent": counted.absent_ids,
         "wrong": len(audited.wrong),
         "notes": len(audited.findings) - len(audited.wrong),
     }

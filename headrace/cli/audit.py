@@ -41,6 +41,10 @@ _STYLES = {
     Status.RUNNING_ELSEWHERE: "cyan",
 }
 
+#: What fits a terminal of 80 columns; the UI and `--json` have the rest.
+_COLUMNS = ("product", "status", "trades", "watermark", "newest", "missing", "wrong", "notes")
+_WORDS = ("product", "status")
+
 
 def audit(
     products: Annotated[
@@ -94,12 +98,11 @@ def show(report: AuditReport, console: Console) -> None:
 def audit_table(report: AuditReport) -> Table:
     """One row per product."""
     table = Table(title=ending(report), title_justify="left", title_style="bold")
+    for name in _COLUMNS:
+        table.add_column(name, justify="left" if name in _WORDS else "right", no_wrap=True)
     for audited in report.products:
         row = summary_row(audited)
-        if not table.columns:
-            for name, value in row.items():
-                table.add_column(name, justify="right" if isinstance(value, int) else "left")
-        cells = (f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in row.values())
+        cells = (str(row[name]) if name in _WORDS else f"{row[name]:,}" for name in _COLUMNS)
         table.add_row(*map(Text, cells), style=_STYLES[audited.status])
     return table
 

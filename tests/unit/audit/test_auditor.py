@@ -73,6 +73,13 @@ def test_offline_the_newest_is_the_newest_stored(bench: Bench) -> None:
     assert (found.status, found.newest, found.asked) == (Status.DONE, 5_000, False)
 
 
+def test_what_is_known_is_not_asked_again(bench: Bench) -> None:
+    complete(bench)
+    client = FakeClient([9_000])
+    found = audited(bench.raw, PRODUCT, checkpoints=bench.checkpoints, client=client, known=5_000)
+    assert (found.status, found.newest, client.cursors) == (Status.DONE, 5_000, [])
+
+
 def test_an_exchange_that_shows_an_old_newest_id_takes_nothing_back(bench: Bench) -> None:
     complete(bench)
     assert bench.audit(4_000).newest == 5_000
