@@ -258,6 +258,14 @@ class RawLake:
                 return oldest
         return None
 
+    def proven_first(self, product: str) -> int | None:
+        """The product's first trade, None unless the lake answers for every id below it.
+
+        The oldest trade stored need not be the first: chunks become durable in any order.
+        """
+        first = self.first_id(product)
+        return first if first and self.coverage(product).contains(1, first) else None
+
     def totals(self, product: str, lo: int = 1, hi: int = MAX_ID) -> tuple[int, IntervalSet]:
         """How many trades of [lo, hi] are stored, and the holes of a page or more in it.
 

@@ -65,7 +65,6 @@ def from_lake(
     if covered.last is None:
         raise NothingToRebuild(product, name)
     rows, holes = lake.totals(product)
-    complete_below = covered.contains(1)
     return Checkpoint(
         lake=name,
         source=lake.exchange,
@@ -73,7 +72,7 @@ def from_lake(
         covered=covered.ranges,
         holes=holes.ranges,
         rows=rows,
-        first=(lake.first_id(product) or 0) if complete_below else 0,
+        first=lake.proven_first(product) or 0,
         watermark=covered.watermark(),
         newest=covered.last,
         fencing_token=token,

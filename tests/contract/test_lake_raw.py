@@ -129,6 +129,15 @@ def test_oldest_and_newest_trade(raw: RawLake) -> None:
     assert raw.first_id(PRODUCT) == 5_007
 
 
+def test_the_oldest_trade_is_the_first_only_if_all_below_it_is_answered_for(raw: RawLake) -> None:
+    raw.write_empty(PRODUCT, 1, 4_000, source=SOURCE, fetched_at=FETCHED_AT)
+    keep(raw, 5_001, 6_000, ids=[5_007, 5_800])
+    assert raw.proven_first(PRODUCT) is None
+
+    raw.write_empty(PRODUCT, 4_001, 5_000, source=SOURCE, fetched_at=FETCHED_AT)
+    assert raw.proven_first(PRODUCT) == 5_007
+
+
 def test_reading_a_range_cuts_at_its_ends(raw: RawLake) -> None:
     keep(raw, 1, 1_000)
     keep(raw, 1_001, 2_000, ids=range(1_001, 2_001, 3))
