@@ -6,7 +6,6 @@ readers see exactly what was durably written, and one sweep and merge later no r
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import suppress
 
 import pyarrow as pa
@@ -15,11 +14,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from headrace.coverage import IntervalSet
-from headrace.lake import Grid, RawLake, StoredObject
-from headrace.lake.exceptions import ObjectMissing, StoreUnavailable
+from headrace.lake import Grid, RawLake
+from headrace.lake.exceptions import StoreUnavailable
 from headrace.lake.faults import Action, Fault, FaultyStore
 from headrace.lake.rows import rows_between
 from tests.lake_samples import FETCHED_AT, SOURCE, trades
+from tests.support.stores import MemoryStore
 
 PRODUCT = "BTC-USD"
 GRID = Grid(cell_pages=1)
@@ -31,51 +31,6 @@ Trouble = tuple[Action, int, bool]
 ACTIONS: list[Action] = ["put_if_absent", "get", "tail", "entries", "delete"]
 TROUBLE = st.tuples(st.sampled_from(ACTIONS), st.integers(1, 2), st.booleans())
 MAYBE = st.none() | TROUBLE
-
-
-class MemoryStore:
-    """A store without a disk, for thousands of steps."""
-
-    location = "memory"
-
-    def __init__(self) -> None:
-        self.objects: dict[str, bytes] = {}
-
-    def place(self, key: str) -> str:
-        return f"memory/{key}"
-
-    def put(self, key: str, content: bytes) -> None:
-        self.objects[key] = content
-
-    def put_if_absent(self, key: str, content: bytes) -> bool:
-        return self.objects.setdefault(key, content) is content
-
-    def get(self, key: str) -> bytes:
-        if key not in self.objects:
-            raise ObjectMissing("reading", self.place(key), "nothing there")
-        return self.objects[key]
-
-    def tail(self, key: str, size_bytes: int) -> bytes:
-        return self.get(key)[-size_bytes:]
-
-    def exists(self, key: str) -> bool:
-        return key in self.objects
-
-    def entries(self, prefix: str) -> Iterator[StoredObject]:
-        found = [key for key in self.objects if key.rpartition("/")[0] + "/" == prefix]
-        return iter([StoredObject(key, len(self.objects[key])) for key in found])
-
-    def folders(self, prefix: str) -> list[str]:
-        return []
-
-    def delete(self, key: str) -> None:
-        self.objects.pop(key, None)
-
-    def sweep(self, prefix: str) -> list[str]:
-        return []
-
-    def check(self) -> None:
-        pass
 
 
 class LakeMachine(RuleBasedStateMachine):
