@@ -67,7 +67,7 @@ def _pulled(run: Run, product: str) -> ProductReceipt:
         ) as lease:
             job.prepare(lease)
             _map_chunks(run, job)
-            job.commit()
+            job.commit(last=True)
     except LeaseHeld as error:
         return ProductReceipt(product, Status.RUNNING_ELSEWHERE, error=str(error))
     except HeadraceError as error:

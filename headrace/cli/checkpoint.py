@@ -16,7 +16,7 @@ from rich.console import Console
 
 from headrace.cli.checkpoint_tables import details_table, list_tables, rebuilt_table
 from headrace.cli.console import silence_prefect_console
-from headrace.cli.exits import exit_of_status
+from headrace.cli.exits import Exit, exit_of_status
 from headrace.cli.server import api_for_run
 from headrace.cli.server.run import say_on_stderr
 from headrace.errors import ConfigurationError, HeadraceError
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Checkpoints: what runs have noted of each product.", no_args_is_help=True)
 
 SOURCE = "coinbase"
+
+_FORGOTTEN, _ABSENT = "forgotten", "there was no checkpoint"
 
 LakeOption = Annotated[
     str, typer.Option(help="A folder, s3://bucket/prefix or block:NAME. [HEADRACE_LAKE]")
@@ -185,16 +187,17 @@ def reset(
     wanted = canonical_products(products)
     if not yes:
         _confirm(wanted)
+    outcomes: dict[str, str] = {}
     with _opened(lake, quiet=as_json) as place:
-        removed = [product for product in wanted if _removed(place, product)]
-    absent = [product for product in wanted if product not in removed]
+        for product in wanted:
+            outcomes[product] = _reset(place, product)
     if as_json:
-        _print_json({"lake": place.checkpoints.lake, "removed": removed, "absent": absent})
-        return
-    for product in removed:
-        typer.echo(f"{product}: its checkpoint is forgotten")
-    for product in absent:
-        typer.echo(f"{product}: there was no checkpoint")
+        _print_json({"lake": place.checkpoints.lake, "products": outcomes})
+    else:
+        for product, outcome in outcomes.items():
+            typer.echo(f"{product}: {outcome}")
+    if not {_FORGOTTEN, _ABSENT}.issuperset(outcomes.values()):
+        raise typer.Exit(Exit.RUNNING_ELSEWHERE)
 
 
 @contextmanager
@@ -240,10 +243,14 @@ def _rebuilt(place: _Place, wanted: list[str], *, force: bool) -> list[Rebuilt]:
     return results
 
 
-def _removed(place: _Place, product: str) -> bool:
+def _reset(place: _Place, product: str) -> str:
+    """Forget one checkpoint, and say what became of it."""
     run_id, ttl_s = f"reset-{uuid4().hex[:12]}", place.settings.lease_ttl_s
-    with place.turns(product).alone(run_id, ttl_s=ttl_s):
-        return place.checkpoints.delete(SOURCE, product)
+    try:
+        with place.turns(product).alone(run_id, ttl_s=ttl_s):
+            return _FORGOTTEN if place.checkpoints.delete(SOURCE, product) else _ABSENT
+    except LeaseHeld as error:
+        return str(error)
 
 
 def _confirm(products: list[str]) -> None:

@@ -185,8 +185,11 @@ class ProductJob:
         waited = self._clock() - self._committed_at >= COMMIT_INTERVAL_S
         return waited and (self._ledger.changed or self._committed_at == -math.inf)
 
-    def commit(self) -> None:
+    def commit(self, *, last: bool = False) -> None:
         """Merge what is due, then let the checkpoint say what is durable now, whoever stored it.
+
+        Args:
+            last: the product's last commit, which counts the trades if the books no longer know.
 
         Raises:
             LeaseLost: somebody else has taken over; nothing was committed.
@@ -196,6 +199,8 @@ class ProductJob:
             raise RuntimeError("a dry run has nothing to commit")
         self._upkeep()
         self._take_stock()
+        if last and not self.stop.is_set():
+            self._count()
         kill_point("before-checkpoint")
         self._lease.check()
         checkpoint = self._checkpoint(self._lease.token)
@@ -226,7 +231,11 @@ class ProductJob:
 
     def receipt(self, error: str = "") -> ProductReceipt:
         """What became of the product, after the last commit; `error` is what ended it early."""
-        ledger, asked = self._counted_ledger(), self._survey.asked
+        try:
+            self._count()
+        except HeadraceError as trouble:
+            error = error or str(trouble)
+        ledger, asked = self._ledger, self._survey.asked
         missing = ledger.covered.gaps(*asked) if asked else EMPTY
         error = error or self._stale or self._broken or ledger.first_error
         if not error and missing and not self._request.only_failed:
@@ -357,12 +366,11 @@ class ProductJob:
             return 0
         return self._before.newest if self._before else 0
 
-    def _counted_ledger(self) -> Ledger:
-        """The books with their trades counted, for the last word on the product."""
+    def _count(self) -> None:
+        """Count the trades of the lake where the books lost track of them."""
         if not self._ledger.counted:
             self._ledger.rows, self._ledger.holes = self._lake.totals(self.product)
             self._ledger.counted = True
-        return self._ledger
 
     def _known_history(self) -> History:
         if self._survey.history is None:

@@ -1,6 +1,9 @@
 """A checkpoint that cannot be used stops its product; the lake alone brings it back."""
 
 import json
+import os
+import subprocess
+import sys
 
 import pytest
 from prefect.blocks.core import Block
@@ -174,7 +177,10 @@ def test_looking_forgetting_and_rebuilding_all(lake, sim):
     assert isinstance(run("reset", "BTC-USD", "--lake", lake).exception, ConfigurationError)
     assert load(lake) is not None
     forgotten = as_json("reset", "BTC-USD", "SOL-USD", "--yes", "--lake", lake)
-    assert (forgotten["removed"], forgotten["absent"]) == (["BTC-USD"], ["SOL-USD"])
+    assert forgotten["products"] == {
+        "BTC-USD": "forgotten",
+        "SOL-USD": "there was no checkpoint",
+    }
     assert load(lake) is None
     missing = run("show", "BTC-USD", "--lake", lake)
     assert "no checkpoint of BTC-USD" in str(missing.exception)
@@ -193,6 +199,9 @@ def test_what_a_rebuild_cannot_do_is_said_product_by_product(lake, sim):
         results = as_json("rebuild", "--lake", lake, code=3)["products"]
         assert [each["status"] for each in results] == ["done", "running_elsewhere"]
         assert "another" in results[1]["error"]
+        kept = as_json("reset", "ETH-USD", "--yes", "--lake", lake, code=3)["products"]
+        assert "another" in kept["ETH-USD"]
+        assert load(lake, "ETH-USD") is not None
     part = min((lake / "raw").rglob("product=BTC-USD/*.parquet"))
     whole = part.read_bytes()
     part.write_bytes(whole[:-100])
@@ -211,3 +220,23 @@ def test_a_lake_that_is_not_there_is_not_made(tmp_path):
     assert isinstance(result.exception, ConfigurationError)
     assert "holds no trades" in str(result.exception)
     assert not (tmp_path / "typo").exists()
+
+
+@pytest.mark.slow
+def test_a_lake_outlives_the_database_of_prefect(lake, sim, tmp_path):
+    """Another state folder: another server, with an empty database."""
+    run_backfill(sim, lake, ["BTC-USD", "ETH-USD"], **QUICK)
+    before = load(lake)
+    sim.reset_log()
+    environment = {name: text for name, text in os.environ.items() if name != "PREFECT_API_URL"}
+    environment |= {"HEADRACE_HOME": str(tmp_path / "home"), "HEADRACE_LAKE": str(lake)}
+    command = [sys.executable, "-m", "headrace.cli.main", "checkpoint", "rebuild", "--json"]
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=110, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    btc, eth = (each["checkpoint"] for each in json.loads(done.stdout)["products"])
+    assert (btc["rows"], btc["watermark"], btc["first"]) == (9000, 9000, 1)
+    assert btc["covered"] == [list(span) for span in before.covered]
+    assert eth["rows"] == 500
+    assert not sim.arrivals()
