@@ -1,0 +1,96 @@
+"""The books of one product's job between what is stored, what is told, and what is committed."""
+
+from types import SimpleNamespace
+
+import pytest
+from support.exchange import FakeClient
+
+from headrace.exchange.planning import Sizing
+from headrace.lake import open_lake
+from headrace.leases import SqliteLeases, hold
+from headrace.pull.job import ProductJob
+from headrace.pull.progress import RunProgress
+from headrace.pull.receipts import Status
+from headrace.pull.request import build_request
+from headrace.stopping import StopEvent
+
+ONE_PAGE = Sizing(
+    cell_pages=128, in_flight=1, pool=1, pages_per_s=None, latency_s=None, pages_per_chunk=1
+)
+
+
+class Kept:
+    lake = "here"
+
+    def __init__(self):
+        self.saved = []
+
+    def load(self, source, product):
+        return self.saved[-1] if self.saved else None
+
+    def save(self, checkpoint):
+        self.saved.append(checkpoint)
+
+
+@pytest.fixture
+def lake(tmp_path):
+    return open_lake(tmp_path / "lake").raw("coinbase")
+
+
+@pytest.fixture
+def leases(tmp_path):
+    return SqliteLeases(tmp_path / "leases")
+
+
+@pytest.fixture
+def job(lake, leases):
+    client = FakeClient(range(1, 3001))
+    client.stats = SimpleNamespace(requests_for=lambda _product: client.requests)
+    request = build_request(
+        products=["BTC-USD"], lake="here", base_url="http://127.0.0.1:1", rate="none"
+    )
+    return ProductJob(
+        "BTC-USD",
+        request,
+        run_id="me",
+        client=client,
+        lake=lake,
+        checkpoints=Kept(),
+        leases=leases,
+        progress=RunProgress(in_flight=1),
+        stop=StopEvent(),
+    )
+
+
+def saved(job):
+    return job._checkpoints.saved[-1]
+
+
+def test_a_part_that_was_stored_but_not_told_yet_does_not_blind_the_last_commit(job, leases):
+    with hold(leases, job.turns.run("backfill"), run_id="me", ttl_s=60) as lease:
+        job.prepare(lease)
+        receipts = []
+        for chunk in job.chunks(ONE_PAGE):
+            receipts.append(job.fetch(chunk))
+            job.commit()
+        for receipt in receipts:
+            job.keep(receipt)
+        job.commit(last=True)
+    assert (saved(job).rows, saved(job).watermark, saved(job).covered) == (3000, 3000, ((1, 3000),))
+    told = job.receipt()
+    assert (told.status, told.rows, told.new_rows) == (Status.DONE, 3000, 3000)
+
+
+def test_a_lake_that_cannot_be_counted_is_told_and_not_raised(job, lake, leases):
+    with hold(leases, job.turns.run("backfill"), run_id="me", ttl_s=60) as lease:
+        job.prepare(lease)
+        for chunk in job.chunks(ONE_PAGE):
+            receipt = job.fetch(chunk)
+            job.commit()
+            job.keep(receipt)
+        part = lake.parts("BTC-USD").parts[0]
+        lake.store.put(part.key, b"garbage")
+    told = job.receipt()
+    assert told.status is Status.PARTIAL
+    assert "is not a readable part" in told.error
+    assert job.receipt(error="the first thing that went wrong").error.startswith("the first")
