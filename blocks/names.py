@@ -1,4 +1,4 @@
-"""Names of leases and of block documents, in which Prefect allows a-z, 0-9 and dashes only."""
+"""Names of block documents: Prefect allows lower-case letters, digits and dashes only."""
 
 from __future__ import annotations
 
@@ -23,11 +23,6 @@ def checkpoint_name(lake: str, source: str, product: str) -> str:
     if not _SOURCE.fullmatch(source) or not product:
         raise ValueError(f"no checkpoint name for {source!r} {product!r}")
     return f"{source}-{_product_part(product)}-{lake_tag(lake)}"
-
-
-def lease_name(lake: str, source: str, product: str) -> str:
-    """The lease of a product's backfill, which whoever replaces its checkpoint must hold."""
-    return f"{source}/{product}@{lake_tag(lake)}:backfill"
 
 
 def _product_part(product: str) -> str:

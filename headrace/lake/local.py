@@ -38,15 +38,16 @@ class LocalStore:
     """Objects as files under `root`, which is made on the first write.
 
     Args:
-        root: the folder; a relative one is taken from the working directory at construction.
+        root: the folder; a relative one is taken from the working directory at construction. One
+            folder has one location however it is spelled, since leases and checkpoints hang on it.
     """
 
     def __init__(self, root: str | Path) -> None:
-        self._root = Path(root).expanduser().absolute()
+        self._root = Path(os.path.realpath(Path(root).expanduser()))
 
     @property
     def location(self) -> str:
-        """The absolute path of the root."""
+        """The absolute path of the root, without symbolic links."""
         return str(self._root)
 
     def place(self, key: str) -> str:

@@ -103,3 +103,23 @@ def test_a_local_lake_does_not_load_boto3(tmp_path: Path) -> None:
 
 def test_local_store_is_what_a_path_gives(tmp_path: Path) -> None:
     assert isinstance(make_store(str(tmp_path)), LocalStore)
+
+
+def test_one_folder_has_one_location_however_it_is_spelled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "data" / "lake").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "data")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    spellings = (
+        "data/lake",
+        "./data/lake/",
+        "data/../data/lake",
+        "link/lake",
+        "~/data/lake",
+        str(tmp_path / "data" / "lake"),
+    )
+    locations = {make_store(spelling).location for spelling in spellings}
+
+    assert locations == {str((tmp_path / "data" / "lake").resolve())}
