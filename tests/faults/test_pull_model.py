@@ -46,16 +46,33 @@ from tests.support.pull_world import (
 from tests.support.steps import InlineExecutor
 
 T = TypeVar("T")
+Options = dict[str, Any]
+Far = tuple[str, int] | None
+Who = tuple[int, str, Options]
 
 AT_ONCE = 4
-PAGES = 26
+PAGES = 15
 ACTIONS: list[Action] = ["put", "put_if_absent", "get", "tail", "entries", "delete"]
-LENGTHS = st.integers(1, 6) | st.integers(1, 60)
+#: How far a process goes: to the so-manieth operation of a kind from here, or to its end (None).
+OPERATIONS = ["put_if_absent", "delete", "tail", "entries", "save", "lease-read", "page"]
+STOPS = st.tuples(st.sampled_from(OPERATIONS), st.integers(1, 4))
+FAR = STOPS | STOPS | st.none()
 WHICH = st.integers(0, AT_ONCE - 1)
 PLANNERS = st.sampled_from(["backfill", "ingest"])
 RANGES = st.tuples(st.integers(1, PAGES * 1_000), st.integers(1, 9_000)).map(
     lambda drawn: {"from_id": drawn[0], "to_id": drawn[0] + drawn[1]}
 )
+#: None: the checkpoint is gone.
+DAMAGES = [None, None, None, {"schema_version": 9}, {"rows": -1}, {"product": "ETH-USD"}]
+SHAPES = st.fixed_dictionaries(
+    {
+        "pages_per_chunk": st.sampled_from([0, 1, 2, 3, 4, 10]),
+        "width": st.integers(1, 4),
+        "order": st.integers(0, 9),
+    }
+)
+#: One of those at work; or whoever comes to work, if there are too few.
+WHO = st.tuples(WHICH, PLANNERS, SHAPES)
 OPTIONS = st.sampled_from([{}, {}, {}, {"full_refresh": True}, {"only_failed": True}]) | RANGES
 
 
@@ -77,117 +94,166 @@ class PullMachine(RuleBasedStateMachine):
         return [process for process in self.alive if not process.frozen]
 
     @property
-    def frozen(self) -> list[PullProcess]:
+    def asleep(self) -> list[PullProcess]:
         return [process for process in self.alive if process.frozen]
 
+    def somebody(self, who: Who) -> PullProcess:
+        which, planner, shape = who
+        if len(self.awake) < 2 and len(self.alive) < AT_ONCE:
+            if any(process.planner == planner for process in self.awake):
+                planner = "ingest" if planner == "backfill" else "backfill"
+            self.world.exchange.grow(500 * which)
+            self.start(planner, {}, shape, ("page", 1 + which))
+        return chosen(self.awake or self.world.processes, which)
+
     @precondition(lambda self: len(self.alive) < AT_ONCE)
-    @rule(
-        planner=PLANNERS,
-        options=OPTIONS,
-        pages_per_chunk=st.sampled_from([0, 0, 1, 2, 3, 10]),
-        width=st.integers(1, 4),
-        order=st.integers(0, 9),
-        operations=LENGTHS,
-    )
-    def start(self, planner: str, options: dict[str, Any], operations: int, **shape: int) -> None:
+    @rule(planner=PLANNERS, options=OPTIONS, shape=SHAPES, far=FAR)
+    def start(self, planner: str, options: Options, shape: Options, far: Far) -> None:
         process = self.world.start(planner, **shape, **options)
         process.troubled = self.trouble_about
-        process.advance(operations)
+        lead(process, far)
 
-    @precondition(lambda self: self.awake)
-    @rule(which=WHICH, operations=LENGTHS)
-    def step(self, which: int, operations: int) -> None:
-        chosen(self.awake, which).advance(operations)
+    @precondition(lambda self: len(self.alive) < AT_ONCE)
+    @rule(planner=PLANNERS, shape=SHAPES, ids=st.integers(1, 1_500))
+    def run_after_growth(self, planner: str, shape: Options, ids: int) -> None:
+        self.world.exchange.grow(ids)
+        self.start(planner, {}, shape, None)
 
-    @precondition(lambda self: self.awake)
-    @rule(which=WHICH)
-    def finish(self, which: int) -> None:
-        chosen(self.awake, which).advance()
+    @rule(who=WHO, far=FAR)
+    def step(self, who: Who, far: Far) -> None:
+        lead(self.somebody(who), far)
 
-    @precondition(lambda self: self.awake)
-    @rule(which=WHICH)
-    def kill(self, which: int) -> None:
-        chosen(self.awake, which).kill()
+    @rule(who=WHO, far=STOPS)
+    def kill(self, who: Who, far: Far) -> None:
+        process = self.somebody(who)
+        lead(process, far)
+        process.kill()
 
-    @precondition(lambda self: self.awake)
-    @rule(which=WHICH)
-    def freeze(self, which: int) -> None:
-        chosen(self.awake, which).frozen = True
+    @rule(who=WHO)
+    def freeze(self, who: Who) -> None:
+        self.somebody(who).frozen = True
 
-    @precondition(lambda self: self.frozen)
-    @rule(which=WHICH, operations=LENGTHS, renews_first=st.booleans())
-    def wake(self, which: int, operations: int, renews_first: bool) -> None:
-        process = chosen(self.frozen, which)
+    @precondition(lambda self: self.asleep)
+    @rule(which=WHICH, far=FAR, renews_first=st.booleans())
+    def wake(self, which: int, far: Far, renews_first: bool) -> None:
+        process = chosen(self.asleep, which)
         process.frozen = False
         if not process.holds_its_lease():
             self.everybody_is_troubled()
         if renews_first:
             process.renew()
-        process.advance(operations)
+        lead(process, far)
+
+    @precondition(lambda self: len(self.alive) < AT_ONCE)
+    @rule(
+        who=WHO,
+        near=STOPS,
+        shape=SHAPES,
+        far=FAR,
+        renews_first=st.booleans(),
+    )
+    def take_over(self, who: Who, near: Far, shape: Options, far: Far, renews_first: bool) -> None:
+        """One falls asleep on its way, another takes its place, the first goes on."""
+        asleep = self.somebody(who)
+        lead(asleep, near)
+        asleep.frozen = True
+        self.world.pass_time(2 * TTL_S + 10)
+        if len(self.alive) < AT_ONCE:
+            self.start(asleep.planner, {}, shape, far)
+        if asleep.alive:
+            self.wake(self.asleep.index(asleep), None, renews_first)
+
+    @rule(
+        ids=st.integers(2_000, 9_000),
+        shapes=st.tuples(SHAPES, SHAPES),
+        turns=st.lists(st.tuples(st.integers(0, 1), STOPS), min_size=4, max_size=12),
+        stopped=st.none() | st.integers(0, 1),
+    )
+    def race(
+        self,
+        ids: int,
+        shapes: tuple[Options, Options],
+        turns: list[tuple[int, tuple[str, int]]],
+        stopped: int | None,
+    ) -> None:
+        """Both kinds set out for the same new trades and go on by turns; one may be cut off."""
+        for process in self.alive:
+            process.kill()
+        self.world.pass_time(2 * TTL_S + 10)
+        self.world.exchange.grow(ids)
+        for planner, shape in zip(("backfill", "ingest"), shapes, strict=True):
+            self.start(planner, {}, shape, ("page", 2))
+        racers = self.world.processes[-2:]
+        for at, (which, far) in enumerate(turns):
+            lead(racers[which], far)
+            self.hold_against_exchange()
+            if at == len(turns) // 2 and stopped is not None:
+                racers[stopped].ask_to_stop()
+        for racer in racers:
+            racer.advance()
+
+    def hold_against_exchange(self) -> None:
+        self.every_part_is_exact()
+        self.parts_are_nested_or_apart()
+        self.checkpoint_is_never_ahead()
 
     @rule(seconds=st.sampled_from([5.0, TTL_S + 10, 2 * TTL_S + 10]))
     def time_passes(self, seconds: float) -> None:
         self.world.pass_time(seconds)
 
-    @precondition(lambda self: self.awake)
     @rule(
-        which=WHICH,
+        who=WHO,
         action=st.sampled_from(ACTIONS),
         error=st.sampled_from([unavailable, denied]),
         times=st.sampled_from([1, 1, 2, None]),
         stored=st.booleans(),
     )
-    def store_fails(self, which: int, action: Action, **fault: Any) -> None:
-        chosen(self.awake, which).script(action, Fault(**fault))
+    def store_fails(self, who: Who, action: Action, **fault: Any) -> None:
+        self.somebody(who).script(action, Fault(**fault))
 
-    @precondition(lambda self: self.awake)
-    @rule(which=WHICH)
-    def store_recovers(self, which: int) -> None:
-        chosen(self.awake, which).store.heal()
-
-    @precondition(lambda self: self.awake)
-    @rule(which=WHICH)
-    def ask_to_stop(self, which: int) -> None:
-        chosen(self.awake, which).ask_to_stop()
+    @rule(who=WHO, pages=st.integers(1, 6), far=FAR)
+    def ask_to_stop(self, who: Who, pages: int, far: Far) -> None:
+        process = self.somebody(who)
+        process.advance_to("page", pages)
+        process.ask_to_stop()
+        lead(process, far)
 
     @rule(ids=st.integers(1, 3_500))
     def exchange_grows(self, ids: int) -> None:
         self.world.exchange.grow(ids)
 
-    @rule(trades=st.sampled_from([0, 3, 25]))
-    def newest_is_stale(self, trades: int) -> None:
-        self.world.exchange.stale_by = trades
+    @rule(stale_by=st.sampled_from([0, 3, 25]), broken=st.sets(st.integers(0, PAGES), max_size=2))
+    def exchange_fails(self, stale_by: int, broken: set[int]) -> None:
+        self.world.exchange.stale_by = stale_by
+        self.world.exchange.broken = broken
+        if broken:
+            self.everybody_is_troubled()
 
-    @rule(page=st.integers(0, PAGES))
-    def page_fails(self, page: int) -> None:
-        self.world.exchange.broken.add(page)
+    @rule(service=st.sampled_from(["leases_down", "checkpoints_down", "checkpoints_lag"]), who=WHO)
+    def service_fails(self, service: str, who: Who) -> None:
+        """It is back when one run has ended, for better or worse."""
+        process = self.somebody(who)
+        setattr(self.world, service, True)
         self.everybody_is_troubled()
+        process.advance()
+        self.world.recover()
 
-    @precondition(lambda self: self.world.exchange.broken)
+    @precondition(lambda self: self.trouble_about)
     @rule()
-    def pages_recover(self) -> None:
-        self.world.exchange.broken.clear()
-
-    @rule(down=st.booleans())
-    def leases_fail(self, down: bool) -> None:
-        self.world.leases_down = down
-        self.everybody_is_troubled()
-
-    @rule(down=st.booleans(), lag=st.booleans())
-    def checkpoints_fail(self, down: bool, lag: bool) -> None:
-        self.world.checkpoints_down, self.world.checkpoints_lag = down, lag
-        self.everybody_is_troubled()
+    def all_recovers(self) -> None:
+        self.world.recover()
+        for process in self.alive:
+            process.store.heal()
 
     @precondition(lambda self: self.world.checkpoint)
-    @rule()
-    def checkpoint_is_lost(self) -> None:
-        self.world.checkpoint = self.world.checkpoint_before = None
-
-    @precondition(lambda self: self.world.checkpoint)
-    @rule(change=st.sampled_from([{"schema_version": 9}, {"rows": -1}, {"product": "ETH-USD"}]))
-    def checkpoint_is_damaged(self, change: dict[str, Any]) -> None:
-        self.world.checkpoint = {**self.world.checkpoint, **change}
-        self.everybody_is_troubled()
+    @rule(change=st.sampled_from(DAMAGES))
+    def checkpoint_is_lost_or_damaged(self, change: Options | None) -> None:
+        world = self.world
+        if change is None:
+            world.checkpoint = world.checkpoint_before = None
+        else:
+            world.checkpoint = {**world.checkpoint, **change}
+            self.everybody_is_troubled()
 
     @precondition(lambda self: self.world.objects.objects)
     @rule(which=st.integers(0, 40))
@@ -272,9 +338,7 @@ class PullMachine(RuleBasedStateMachine):
         for process in self.alive:
             process.kill()
         world.pass_time(10 * TTL_S)
-        world.leases_down = world.checkpoints_down = world.checkpoints_lag = False
-        world.exchange.broken.clear()
-        world.exchange.stale_by = 0
+        world.recover()
         if self.checkpoint_damaged:
             self.repair_checkpoint()
         before = world.listing.coverage
@@ -300,9 +364,7 @@ class PullMachine(RuleBasedStateMachine):
         process = self.world.start(planner)
         process.advance()
         assert process.receipt.status is Status.DONE, process.receipt.error
-        self.every_part_is_exact()
-        self.parts_are_nested_or_apart()
-        self.checkpoint_is_never_ahead()
+        self.hold_against_exchange()
         return process
 
     def repair_checkpoint(self) -> None:
@@ -347,6 +409,13 @@ class _Desk:
 
 def chosen(found: Sequence[T], which: int) -> T:
     return found[which % len(found)]
+
+
+def lead(process: PullProcess, far: Far) -> None:
+    if far is None:
+        process.advance()
+    else:
+        process.advance_to(*far)
 
 
 def assert_laminar(listing: PartListing) -> None:

@@ -50,16 +50,16 @@ LAKE = "memory"
 #: Not a power of two, so that a cell's last blocks are cut off by its end.
 GRID = Grid(cell_pages=10)
 TTL_S = 60.0
-#: Rows of the exchange's fullest answer: an id page takes one to three requests.
-ROWS_PER_ANSWER = 5
-#: Seconds that a chunk takes; with the interval between commits, a commit every third chunk.
-CHUNK_S = 4.0
+#: Rows of the exchange's fullest answer: somewhat more than a page of the grid has.
+ROWS_PER_ANSWER = 25
+#: Called before an operation, with its name.
+Pause = Callable[[str], None]
 _EPOCH = datetime(2026, 3, 1, tzinfo=UTC)
 
 
 def exists(trade_id: int) -> bool:
     """Some ten trades in a thousand ids, a hole of several pages, and a late beginning."""
-    return trade_id > 2_345 and trade_id % 97 < 2 and not 6_100 < trade_id < 9_900
+    return trade_id > 2_345 and trade_id % 97 < 2 and not 6_100 < trade_id < 8_900
 
 
 class Exchange:
@@ -131,6 +131,12 @@ class World:
         self.processes.append(process)
         return process
 
+    def recover(self) -> None:
+        """All that was down outside the processes is back."""
+        self.leases_down = self.checkpoints_down = self.checkpoints_lag = False
+        self.exchange.stale_by = 0
+        self.exchange.broken = set()
+
     def pass_time(self, seconds: float) -> None:
         """Let time go by; whoever is not frozen renews its leases."""
         end = self.now_s + seconds
@@ -168,27 +174,27 @@ class _Leases(LeaseStore):
 
     where = "memory"
 
-    def __init__(self, world: World, machine: _Machine, pause: Callable[[], None]) -> None:
+    def __init__(self, world: World, machine: _Machine, pause: Pause) -> None:
         super().__init__(machine=machine)
         self._world, self._pause = world, pause
 
     def _read(self, name: str) -> Row | None:
-        self._look()
+        self._look("lease-read")
         return self._world.leases.get(name)
 
     def _swap(self, seen: Row | None, new: Row) -> bool:
-        self._look()
+        self._look("lease-swap")
         if self._world.leases.get(new.name) != seen:
             return False
         self._world.leases[new.name] = new
         return True
 
     def _read_all(self) -> Iterable[Row]:
-        self._look()
+        self._look("lease-read")
         return list(self._world.leases.values())
 
-    def _look(self) -> None:
-        self._pause()
+    def _look(self, operation: str) -> None:
+        self._pause(operation)
         if self._world.leases_down:
             raise LeaseStoreUnavailable(self.where, "scripted outage")
 
@@ -196,7 +202,7 @@ class _Leases(LeaseStore):
 class _Store(FaultyStore):
     """The lake's store; a writer that is killed as it writes leaves a temporary file."""
 
-    def __init__(self, world: World, pid: int, pause: Callable[[], None]) -> None:
+    def __init__(self, world: World, pid: int, pause: Pause) -> None:
         super().__init__(world.objects)
         self._world, self._pid, self._pause = world, pid, pause
         self.touched = False
@@ -207,7 +213,7 @@ class _Store(FaultyStore):
         temporary = f"{key}.{self._pid}"
         if writes:
             self._world.temporaries[temporary] = self._pid
-        self._pause()
+        self._pause(action)
         try:
             return super()._meet(action, key, call)
         finally:
@@ -215,7 +221,7 @@ class _Store(FaultyStore):
                 self._world.temporaries.pop(temporary, None)
 
     def sweep(self, prefix: str) -> list[str]:
-        self._pause()
+        self._pause("sweep")
         left = [key for key, pid in self._world.temporaries.items() if pid in self._world.dead]
         swept = [key for key in left if key.rpartition("/")[0] + "/" == prefix]
         for key in swept:
@@ -232,7 +238,7 @@ class _Checkpoints:
         self._world, self._process = world, process
 
     def load(self, source: str, product: str) -> Checkpoint | None:
-        self._answer()
+        self._answer("load")
         world = self._world
         stored = world.checkpoint_before if world.checkpoints_lag else world.checkpoint
         if stored is None:
@@ -242,13 +248,13 @@ class _Checkpoints:
     def save(self, checkpoint: Checkpoint) -> None:
         # What comes after the check, up to here, is no operation: the check's word still holds.
         assert self._process.holds_its_lease(), "saved without holding the lease"
-        self._answer()
+        self._answer("save")
         self._world.checkpoint_before = self._world.checkpoint
         self._world.checkpoint = checkpoint.model_dump(mode="json")
         self._process.saved = True
 
-    def _answer(self) -> None:
-        self._process.pause()
+    def _answer(self, operation: str) -> None:
+        self._process.pause(operation)
         if self._world.checkpoints_down:
             raise CheckpointNotSaved("scripted outage")
 
@@ -258,7 +264,7 @@ class _Client:
 
     source = "http://127.0.0.1:1"
 
-    def __init__(self, world: World, pause: Callable[[], None]) -> None:
+    def __init__(self, world: World, pause: Pause) -> None:
         self._exchange, self._pause = world.exchange, pause
         self.stats = self
         self._requests = 0
@@ -276,7 +282,7 @@ class _Client:
         known: int | None = None,
     ) -> Page:
         assert after is None or after >= 1
-        self._pause()
+        self._pause("page")
         self._requests += 1
         if after is not None and (after - 2) // PAGE_LIMIT in self._exchange.broken:
             raise ServerError("scripted", product=product, cursor=after, status=500)
@@ -335,6 +341,8 @@ class PullProcess:
         self.rows_before = 0
         self._clock_s = 0.0
         self._order = random.Random(order)
+        # With the interval between commits: a commit every second to tenth chunk.
+        self._chunk_s = 1.0 + order
         self._width = width
         self._sizing = Sizing(
             GRID.cell_pages,
@@ -382,16 +390,25 @@ class PullProcess:
     def alive(self) -> bool:
         return not self._stepper.done and not self._stepper.killed
 
-    def pause(self) -> None:
-        self._stepper.pause()
+    def pause(self, operation: str) -> None:
+        self._stepper.pause(operation)
 
     def advance(self, operations: int = 1_000_000) -> None:
         """Let it do so many operations, or all that are left."""
+        self._takes_its_turn()
+        self._stepper.advance(operations)
+
+    def advance_to(self, operation: str, times: int = 1) -> None:
+        """Let it go on until it stands before such an operation, so many of them from here."""
+        self._takes_its_turn()
+        for _ in range(times):
+            self._stepper.advance_to(operation)
+
+    def _takes_its_turn(self) -> None:
         for other in self.world.processes:
             if other is not self:
                 other.alone = False
         PullProcess._running = self
-        self._stepper.advance(operations)
 
     def kill(self) -> None:
         self.world.dead.add(self.pid)
@@ -404,7 +421,7 @@ class PullProcess:
 
     def leases_at_rest(self) -> LeaseStore:
         """The leases for somebody who is not led step by step."""
-        return _Leases(self.world, self._machine, lambda: None)
+        return _Leases(self.world, self._machine, lambda _operation: None)
 
     def renew(self) -> None:
         for renewal in list(self.renewals):
@@ -462,7 +479,7 @@ class PullProcess:
             self._order.shuffle(wave)
             for chunk in wave:
                 self.job.keep(self.job.fetch(chunk))
-                self._clock_s += CHUNK_S
+                self._clock_s += self._chunk_s
                 if self.job.commit_due():
                     self.job.commit()
 

@@ -20,6 +20,8 @@ class Killed(BaseException):
 class Stepper:
     """A body that is led through its operations by whoever holds it.
 
+    `ahead` names the operation that it stands before.
+
     Args:
         body: what to run; it calls `pause` before each operation.
     """
@@ -32,14 +34,16 @@ class Stepper:
         self.thread = threading.Thread(target=self._run, daemon=True)
         self.done = False
         self.killed = False
+        self.ahead = ""
         self.thread.start()
 
-    def pause(self) -> None:
+    def pause(self, operation: str) -> None:
         """Wait for one's turn; from any other thread than the body's this is no operation."""
         if self.killed:
             raise Killed
         if threading.current_thread() is not self.thread:
             return
+        self.ahead = operation
         self._parked.release()
         self._go.acquire()
         if self.killed:
@@ -54,6 +58,12 @@ class Stepper:
         if self._error is not None:
             error, self._error = self._error, None
             raise error
+
+    def advance_to(self, operation: str) -> None:
+        """Let the body go on until it stands before the next such operation, or has ended."""
+        self.advance(1)
+        while not self.done and self.ahead != operation:
+            self.advance(1)
 
     def kill(self) -> None:
         """End the body where it stands."""
