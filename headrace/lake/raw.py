@@ -7,10 +7,11 @@ Methods may be called from many threads at once.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -43,8 +44,12 @@ from headrace.lake.store import Store
 from headrace.lake.upkeep import SweepReceipt
 from headrace.trades import empty_trades
 
+T = TypeVar("T")
+
 #: Enough for the footer of every part of ours; a longer one costs a second read.
 _TAIL_BYTES = 16_384
+#: How often a listing is asked for anew because somebody merges; a merge takes far longer.
+_LOOKS = 5
 _HOST = re.compile(r"[A-Za-z0-9._\-\[\]:]{1,255}")
 
 
@@ -142,7 +147,11 @@ class RawLake:
             written = self.store.put_if_absent(part.key, content)
         kill_point("after-part")
         if not written:
-            footer = self._stored_twin(part, footer)
+            try:
+                footer = self._stored_twin(part, footer)
+            except ObjectMissing:
+                # Merged away since. Beside its merged part it is hidden, and swept.
+                written = self.store.put_if_absent(part.key, content)
         return PartReceipt(part, footer, written)
 
     def write_empty(
@@ -243,20 +252,36 @@ class RawLake:
 
     def newest(self, product: str) -> NewestTrade | None:
         """The newest trade of `product`, from statistics: one listing and usually one footer."""
-        for part in reversed(self.parts(product).parts):
-            footer, metadata = self._footer(part)
-            if footer.rows:
-                return _newest(metadata)
-        return None
+
+        def look(listing: PartListing) -> NewestTrade | None:
+            for part in reversed(listing.parts):
+                footer, metadata = self._footer(part)
+                if footer.rows:
+                    return _newest(metadata)
+            return None
+
+        return self._settled(product, look)
 
     def first_id(self, product: str) -> int | None:
         """The id of the oldest trade of `product` in the lake, from statistics as `newest`."""
-        for part in self.parts(product).parts:
-            footer, metadata = self._footer(part)
-            if footer.rows:
-                oldest: int = metadata.row_group(0).column(0).statistics.min
-                return oldest
-        return None
+
+        def look(listing: PartListing) -> int | None:
+            for part in listing.parts:
+                footer, metadata = self._footer(part)
+                if footer.rows:
+                    oldest: int = metadata.row_group(0).column(0).statistics.min
+                    return oldest
+            return None
+
+        return self._settled(product, look)
+
+    def newest_sources(self, product: str) -> tuple[str, ...]:
+        """The hosts that answered for the newest part; none if there is no part."""
+
+        def look(listing: PartListing) -> tuple[str, ...]:
+            return self.footer(listing.parts[-1]).sources if listing.parts else ()
+
+        return self._settled(product, look)
 
     def proven_first(self, product: str) -> int | None:
         """The product's first trade, None unless the lake answers for every id below it.
@@ -274,10 +299,13 @@ class RawLake:
         Raises:
             PartUnreadable, ObjectMissing: if a part in the range cannot be read.
         """
+        return self._settled(product, lambda listing: self._totals(listing.between(lo, hi), lo, hi))
+
+    def _totals(self, parts: Sequence[Part], lo: int, hi: int) -> tuple[int, IntervalSet]:
         rows = 0
         long_holes: list[tuple[int, int]] = []
         counted_to = lo - 1
-        for part, footer in self.footers(self.parts(product).between(lo, hi)):
+        for part, footer in self.footers(parts):
             if not isinstance(footer, PartFooter):
                 raise footer
             if part.lo <= counted_to or part.hi > hi:
@@ -301,6 +329,21 @@ class RawLake:
     def sweep(self, product: str) -> SweepReceipt:
         """Remove what killed runs left; see `headrace.lake.upkeep.sweep`."""
         return upkeep.sweep(self, product)
+
+    def _settled(self, product: str, look: Callable[[PartListing], T]) -> T:
+        """What `look` sees in the listing, looked at again if a part was merged away meanwhile.
+
+        Raises:
+            ObjectMissing: if a part is gone and still listed, or after several merges in a row.
+        """
+        for _ in range(_LOOKS - 1):
+            listing = self.parts(product)
+            try:
+                return look(listing)
+            except ObjectMissing:
+                if self.parts(product).parts == listing.parts:
+                    raise
+        return look(self.parts(product))
 
     def _name(self, product: str, lo: int, hi: int, *, rows: int) -> PartName:
         try:

@@ -39,6 +39,6 @@ def check_source(lake: RawLake, product: str, host: str) -> None:
     Raises:
         ForeignSource: it came from another host.
     """
-    parts = lake.parts(product).parts
-    if parts and host not in (sources := lake.footer(parts[-1]).sources):
+    sources = lake.newest_sources(product)
+    if sources and host not in sources:
         raise ForeignSource(product, " and ".join(sources), host)
