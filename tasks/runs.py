@@ -41,7 +41,7 @@ EXCHANGE = "coinbase"
 EXIT_INTERRUPTED = 130
 
 #: How long a run that was asked to end may take; who sends SIGTERM often sends SIGKILL 10 s later.
-GRACE_S = 8.0
+GRACE_S = 7.0
 
 
 @dataclass

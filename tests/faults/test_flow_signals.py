@@ -136,7 +136,7 @@ def test_a_signal_while_the_run_waits_for_an_exchange_that_is_down(
     short = {"HEADRACE_BREAKER_COOLDOWN_S": "15"}
     fault = site.sim.add_fault(Fault(action=Respond(status=503), from_call=20))
     process = site.start(**short)
-    wait_until(lambda: site.sim.stats()["by_status"].get(503, 0) >= 5, process)
+    wait_until(lambda: site.sim.stats()["by_status"].get("503", 0) >= 5, process)
     # The breaker is open once no request comes any more.
     wait_until(lambda: is_quiet(site.sim), process)
     process.send_signal(sign)
