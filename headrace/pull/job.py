@@ -21,7 +21,14 @@ from headrace.errors import HeadraceError
 from headrace.exchange.client import ExchangeClient
 from headrace.exchange.history import History
 from headrace.exchange.pages import Page
-from headrace.exchange.planning import Chunk, Sizing, next_page, plan_chunks, plan_pages
+from headrace.exchange.planning import (
+    Chunk,
+    Sizing,
+    next_page,
+    plan_chunks,
+    plan_pages,
+    whole_pages,
+)
 from headrace.exchange.walk import Known, Walked, walk
 from headrace.faults import kill_point
 from headrace.lake import RawLake
@@ -150,9 +157,14 @@ class ProductJob:
             for part in self._lake.parts(self.product).between(*self._survey.asked)
             if self._survey.history and part.hi >= self._survey.history.first
         ]
+        # Beside a part that ends within a page, the rest of the page would be no block.
+        rest = whole_pages(
+            self._survey.to_fetch - IntervalSet.from_ranges(stored), self._known_history().newest
+        )
         for lo, hi in stored:
-            yield Chunk(lo, hi, plan_pages(IntervalSet.of((lo, hi))))
-        yield from plan_chunks(self._survey.to_fetch - IntervalSet.from_ranges(stored), sizing)
+            if not rest.contains(lo, hi):
+                yield Chunk(lo, hi, plan_pages(IntervalSet.of((lo, hi))))
+        yield from plan_chunks(rest, sizing)
 
     def fetch(self, chunk: Chunk) -> ChunkReceipt:
         """Walk one chunk and store its part. Failures are told in the receipt, not raised."""
