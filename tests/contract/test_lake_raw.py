@@ -138,6 +138,21 @@ def test_the_oldest_trade_is_the_first_only_if_all_below_it_is_answered_for(raw:
     assert raw.proven_first(PRODUCT) == 5_007
 
 
+@pytest.mark.parametrize("look", ["totals", "newest", "first_id", "newest_sources"])
+def test_a_part_merged_away_since_the_listing_is_looked_for_again(
+    raw: RawLake, monkeypatch: pytest.MonkeyPatch, look: str
+) -> None:
+    keep(raw, 1, 1_000)
+    keep(raw, 1_001, 2_000)
+    before = raw.parts(PRODUCT)
+    raw.merge(PRODUCT, before.parts)
+    expected = getattr(raw, look)(PRODUCT)
+
+    listings, fresh = iter([before]), raw.parts
+    monkeypatch.setattr(raw, "parts", lambda product: next(listings, None) or fresh(product))
+    assert getattr(raw, look)(PRODUCT) == expected
+
+
 def test_reading_a_range_cuts_at_its_ends(raw: RawLake) -> None:
     keep(raw, 1, 1_000)
     keep(raw, 1_001, 2_000, ids=range(1_001, 2_001, 3))

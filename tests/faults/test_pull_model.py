@@ -451,10 +451,10 @@ def _settings(examples: int, steps: int) -> settings:
 
 
 def test_any_schedule_comes_right() -> None:
-    run_state_machine_as_test(PullMachine, settings=_settings(40, 30))
+    run_state_machine_as_test(PullMachine, settings=_settings(20, 20))
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_many_schedules_come_right() -> None:
-    run_state_machine_as_test(PullMachine, settings=_settings(600, 50))
+    run_state_machine_as_test(PullMachine, settings=_settings(400, 40))
