@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import random
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -34,6 +36,17 @@ TRADES, LATENCY_S = 40_500, 0.4
 def site(tmp_path: Path, headrace_home: Path, prefect_server: RunningServer) -> Iterator[Headrace]:
     with exchange() as sim:
         yield Headrace(headrace_home, sim, local_place(tmp_path), prefect_server)
+
+
+#: A call into something that looks at no stop event and does not come back.
+DEAF = """
+import time
+from tasks.runs import stop_on_signals
+with stop_on_signals():
+    print("under way", flush=True)
+    while True:
+        time.sleep(1)
+"""
 
 
 @contextmanager
@@ -183,6 +196,20 @@ def test_a_flow_started_as_a_module_heeds_signals(site: Headrace) -> None:
 
     assert ended(process, GRACE_S).code == 130
     assert_what_is_complete_was_committed(site)
+
+
+@pytest.mark.slow
+def test_a_run_that_hangs_where_nothing_looks_at_the_stop_ends_all_the_same() -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", DEAF], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "under way\n"
+    process.send_signal(signal.SIGTERM)
+
+    end = ended(process, GRACE_S)
+    assert end.code == 130
+    assert "no end within" in end.errors
 
 
 @pytest.mark.slow
