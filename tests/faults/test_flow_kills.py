@@ -133,7 +133,7 @@ def test_killed_at_thirty_random_moments_while_two_flows_run_and_the_product_gro
             sim.grow(PRODUCT, dice.randrange(9_000, 15_000))
             sim.reset_log()
             running = [site.start("backfill"), site.start("ingest")]
-            wait_until(lambda: requests_of(sim) > 0)
+            wait_until(lambda: requests_of(sim) > 0, *running)
             sim.grow(PRODUCT, dice.randrange(1, 1_500))
             time.sleep(dice.uniform(0.0, 4.0))
             victims = dice.choice([running, running, running[:1], running[1:]])
