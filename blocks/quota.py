@@ -26,7 +26,7 @@ class Quota(Block):
         default="10/s", description="For example 15/s, or 10/s,100/m; none lifts the quota."
     )
     burst: int | None = Field(
-        default=None, ge=1, description="Permits at once; empty for a whole window."
+        default=None, ge=1, description="Permits at once; empty for half a window, the rest spread."
     )
     anchor_cap_ms: float = Field(
         default=150.0,

@@ -224,8 +224,6 @@ def test_a_pickled_gate_opens_the_same_files(open_any: Callable[..., Gate]) -> N
 
 
 @pytest.mark.parametrize("weight", [0, -1])
-def test_a_weight_that_means_nothing_is_refused(
-    open_any: Callable[..., Gate], weight: int
-) -> None:
+def test_a_weight_that_means_nothing_is_refused(open_any: Callable[..., Gate], weight: int) -> None:
     with pytest.raises(RatesError):
         open_any().admit(weight=weight)
