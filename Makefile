@@ -1,6 +1,7 @@
 # `make help` lists the targets. Everything runs inside .venv, which `make setup` builds.
 PYTHON ?= python3
 VENV   := .venv
+WORKERS ?= 2
 BIN    := $(VENV)/bin
 UV     := $(shell command -v uv 2>/dev/null)
 COMPILE = uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
@@ -44,7 +45,7 @@ demo: setup  ## five products from a simulated exchange into a lake, in Prefect
 	@$(BIN)/headrace demo
 
 test: setup-dev  ## the fast tests (under 5 minutes on two cores)
-	@$(BIN)/python -m pytest -m "not slow"
+	@$(BIN)/python -m pytest -m "not slow" -n $(WORKERS) --dist loadfile
 
 test-faults: setup-dev  ## kill points and random kills, local and S3 (heavy)
 	@$(BIN)/python -m pytest tests/faults -m "slow or not slow"

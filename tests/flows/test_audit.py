@@ -101,6 +101,7 @@ def test_healing_fetches_what_is_missing_and_repairs_the_rest(lake: Path) -> Non
         assert run_audit(sim, lake, deep=True).status is Status.DONE
 
 
+@pytest.mark.slow
 def test_two_healings_at_once_do_no_harm(lake: Path) -> None:
     with SimulatedExchange("BTC-USD:6000", seed=5) as sim:
         run_backfill(sim, lake, ["BTC-USD"], pages_per_chunk=1)

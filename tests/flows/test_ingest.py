@@ -1,5 +1,6 @@
 """An ingest takes what is new, however much it is, beside a backfill or alone."""
 
+import contextvars
 import threading
 
 import pytest
@@ -86,6 +87,7 @@ def test_a_gap_that_a_run_left_is_closed_by_the_next(lake):
         assert_lake_equals_source(lake, sim, "BTC-USD")
 
 
+@pytest.mark.slow
 def test_many_ingests_leave_few_files(lake):
     with SimulatedExchange("BTC-USD:100", seed=5) as sim:
         for _ in range(12):
@@ -103,7 +105,8 @@ def test_backfill_and_ingest_of_one_product_work_side_by_side(lake):
         def backfill():
             done["backfill"] = run_backfill(sim, lake, ["BTC-USD"], rate="60/s", **QUICK)
 
-        thread = threading.Thread(target=backfill)
+        # A thread begins with an empty context, in which Prefect would not know its API.
+        thread = threading.Thread(target=contextvars.copy_context().run, args=(backfill,))
         thread.start()
         try:
             turns = Turns(
