@@ -44,7 +44,7 @@ def main(url: str, product: str, newest: int, folder: Path) -> None:
                 fetched_at=datetime.now(UTC),
             )
 
-        sizing = Sizing(lake.grid.cell_pages, in_flight=15, pool=THREADS)
+        sizing = Sizing(lake.grid.cell_pages, in_flight=THREADS, pool=THREADS)
         with ThreadPoolExecutor(THREADS) as pool:
             list(pool.map(fetch, plan_chunks(IntervalSet.of((1, newest)), sizing)))
             lake.merge_due(product)
