@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from headrace.coverage import IntervalSet
 from headrace.faults import kill_point
 from headrace.lake import upkeep
+from headrace.lake.digest import ContentDigest
 from headrace.lake.encoding import (
     decode_metadata,
     decode_part,
@@ -100,6 +101,7 @@ class RawLake:
         source: str | Iterable[str],
         fetched_at: datetime,
         replace: bool = False,
+        expected: ContentDigest | None = None,
     ) -> PartReceipt:
         """Store `table` as everything that the exchange has in [lo, hi], durably.
 
@@ -115,6 +117,8 @@ class RawLake:
             source: host that answered (no scheme, no path, no credentials), or several.
             fetched_at: when, with a time zone.
             replace: let other content take the place of what is stored under this range.
+            expected: the digest that the rows must have, where the caller knows it; it is computed
+                here anyway.
 
         Raises:
             InvalidName: for a product id that cannot be a path.
@@ -133,6 +137,9 @@ class RawLake:
             sources=_checked_hosts(sources),
             fetched_at=_utc(fetched_at),
         )
+        if expected is not None and footer.content != expected:
+            reason = f"their digest is {footer.content}, not {expected}"
+            raise InvalidTrades(reason, product=product, lo=lo, hi=hi)
         content = encode_part(table, footer)
         part = Part(
             name,

@@ -405,6 +405,11 @@ class ProductJob:
         shown = self._survey.history.newest if self._survey.history else 0
         return max(shown, self._before.newest if self._before else 0)
 
+    def _still_failed(self) -> IntervalSet:
+        """What this run or an earlier one tried in vain, as far as nobody has stored it since."""
+        earlier = IntervalSet(self._before.failed) if self._before else EMPTY
+        return (self._ledger.failed | earlier) - self._ledger.covered
+
     def _checkpoint(self, token: int) -> Checkpoint:
         ledger, history = self._ledger, self._survey.history
         return Checkpoint(
@@ -413,7 +418,7 @@ class ProductJob:
             product=self.product,
             covered=ledger.covered.ranges,
             holes=ledger.holes.ranges,
-            failed=ledger.failed.ranges,
+            failed=self._still_failed().ranges,
             rows=ledger.rows if ledger.counted else 0,
             first=history.first if history else 0,
             watermark=self._watermark(),
