@@ -33,6 +33,7 @@ from headrace.exchange.walk import Known, Walked, walk
 from headrace.faults import kill_point
 from headrace.lake import RawLake
 from headrace.lake.exceptions import ObjectMissing, StoreError
+from headrace.lake.names import MAX_ID
 from headrace.lake.rows import rows_between
 from headrace.leases import LeaseStore
 from headrace.pull.checkpoints import Checkpoint, CheckpointStore
@@ -376,7 +377,8 @@ class ProductJob:
         """Up to where a backfill under way has taken it upon itself to fetch; 0 if none is."""
         if self._request.planner != "ingest" or not self.turns.backfill_is_under_way():
             return 0
-        return self._before.newest if self._before else 0
+        # Before its first commit nobody knows how far it will go: then everything is left to it.
+        return self._before.newest if self._before else MAX_ID
 
     def _count(self) -> None:
         """Count the trades of the lake where the books lost track of them."""

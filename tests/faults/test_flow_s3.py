@@ -69,6 +69,7 @@ def uploads(site: Headrace) -> list[str]:
     return [upload["Key"] for upload in listed.get("Uploads", ())]
 
 
+@pytest.mark.slow
 def test_backfill_and_ingest_with_the_environment_that_boto3_knows(
     site: Headrace, proxy: S3Proxy
 ) -> None:
@@ -86,6 +87,7 @@ def test_backfill_and_ingest_with_the_environment_that_boto3_knows(
     assert uploads(site) == []
 
 
+@pytest.mark.slow
 def test_no_permission_to_write_is_named_before_any_request_is_spent(
     site: Headrace, proxy: S3Proxy
 ) -> None:
@@ -163,6 +165,7 @@ def test_a_store_that_stays_down_ends_the_run_with_what_it_had(
     site.truth.assert_complete(site.place)
 
 
+@pytest.mark.slow
 def test_no_permission_for_parts_ends_the_run_at_once_and_moves_no_checkpoint(
     site: Headrace, proxy: S3Proxy
 ) -> None:

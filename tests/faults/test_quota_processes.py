@@ -46,6 +46,7 @@ def test_four_processes_with_four_threads_keep_one_limit() -> None:
     assert len(done.all_grants) >= 48
 
 
+@pytest.mark.slow
 def test_processes_that_always_want_get_the_same() -> None:
     done = run("headrace", "60/s", [Want()] * 4 + [Want(threads=20)], seconds=5)
     counts = [len(grants) for grants in done.grants]

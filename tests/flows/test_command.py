@@ -172,6 +172,7 @@ def test_in_a_process_of_its_own_json_is_one_object_and_a_second_run_finds_nothi
     assert "complete" in again.words
 
 
+@pytest.mark.slow
 def test_what_somebody_else_is_at_is_left_to_them(sim, lake):
     leases = open_leases(load_settings().lease_location)
     turns = Turns(leases, "coinbase", "BTC-USD", str(lake))

@@ -50,6 +50,7 @@ def test_the_run_waits_goes_on_and_ends_complete(
         assert summary.elapsed_s >= outage_s
 
 
+@pytest.mark.slow
 def test_past_the_limit_the_run_fails_with_its_checkpoint_intact(tmp_path, monkeypatch):
     monkeypatch.setenv("HEADRACE_BREAKER_COOLDOWN_S", "0.3")
     lake = tmp_path / "lake"

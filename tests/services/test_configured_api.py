@@ -49,6 +49,7 @@ print(json.dumps(answers))
 """
 
 
+@pytest.mark.slow
 def test_every_source_counts_as_it_does_for_prefect(tmp_path: Path) -> None:
     for folder in ("home", "project", "ours/home", "ours/project"):
         (tmp_path / folder).mkdir(parents=True)

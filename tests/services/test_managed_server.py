@@ -168,6 +168,7 @@ def test_up_and_down(home: Path) -> None:
     assert not server_status(server).running
 
 
+@pytest.mark.slow
 def test_a_server_for_one_command(home: Path) -> None:
     """It is shared by the commands that need it, outlives a killed one, and ends with the last."""
     server = ManagedServer(home)
