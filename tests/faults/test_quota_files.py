@@ -104,7 +104,7 @@ def test_slots_from_the_future_are_dropped_with_a_warning(
 def test_a_pause_from_the_future_is_ignored(open_one: Open, file: Path) -> None:
     gate = open_one()
     with sqlite3.connect(file) as connection:
-        connection.execute("UPDATE state SET blocked_until = ?", (time.monotonic_ns() * 10**6,))
+        connection.execute("UPDATE state SET blocked_until = ?", (time.monotonic_ns() + 10**18,))
     connection.close()
     assert seconds_to_permit(gate) < 5
 
