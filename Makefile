@@ -44,7 +44,7 @@ $(VENV)/.dev-installed: $(VENV)/.run-installed requirements/dev.txt
 demo: setup  ## five products from a simulated exchange into a lake, in Prefect
 	@$(BIN)/headrace demo
 
-test: setup-dev  ## the fast tests (under 5 minutes on two cores)
+test: setup-dev  ## the fast tests (6 to 7 minutes on two cores)
 	@$(BIN)/python -m pytest -m "not slow" -n $(WORKERS) --dist loadfile
 
 test-faults: setup-dev  ## kill points and random kills, local and S3 (heavy)
