@@ -1,0 +1,217 @@
+"""The twelve content types: where each is listed, where one item is, what its id is.
+
+The paths are those of Looker's API 4.0 (its OpenAPI text), below `/api/4.0`. Ids are text in 4.0
+and were numbers in 3.1; here they are text everywhere, so that 5 and "5" are one item.
+
+Where a restorable body comes from, which is what a full extraction costs:
+
+==============  ==========================================  ============================
+type            listing                                     body
+==============  ==========================================  ============================
+user            /users                            pages     list
+group           /groups                           pages     list
+permission_set  /permission_sets                  one       list
+model_set       /model_sets                       one       list
+role            /roles/search                     pages     list
+folder          /folders                          one       list
+lookml_model    /lookml_models                    pages     list
+explore         /lookml_models (their explores)   pages     one request per explore
+look            /looks/search                     pages     one request per look (the query)
+dashboard       /dashboards/search                pages     list
+                /dashboards/lookml/search         pages     list (the LookML text)
+board           /boards                           one       list
+scheduled_plan  /scheduled_plans?all_users=true   one       list
+==============  ==========================================  ============================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from urllib.parse import quote
+
+from headrace.looker.exceptions import UnknownType
+
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+#: Between the model and the rest of the ids of explores and LookML dashboards.
+SEPARATOR = "::"
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """One request, or one sequence of pages, that names items of a type.
+
+    Attributes:
+        name: unique within the type; completeness is recorded under it.
+        path: below /api/4.0.
+        paged: whether it takes `limit` and `offset`; otherwise one answer holds everything.
+        sorts: the order to ask for, so that edits between two pages do not shift them.
+        restorable: whether an element is a whole body; if not, each item costs a request.
+        params: other query parameters.
+        within: the elements are parents, and the items stand in this array of theirs.
+    """
+
+    name: str
+    path: str
+    paged: bool = True
+    sorts: str | None = None
+    restorable: bool = True
+    params: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
+    within: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """One content type.
+
+    Attributes:
+        type: its name everywhere: in the vault, in options, in file names.
+        listings: together they name every item of the type.
+        one: path of a single item, with `{id}`; for an explore `{model}` and `{name}`.
+        id_fields: the fields of a body that make the id, in the order of trial; several names
+            joined by `::` are all needed.
+        name_fields: the field that a person would call it by, in the order of trial.
+        owner_fields, folder_fields: likewise, for the owner's and the folder's id.
+        restore_rank: lower is restored earlier; None is never restored by the API.
+    """
+
+    type: str
+    listings: tuple[Listing, ...]
+    one: str
+    id_fields: tuple[str, ...] = ("id",)
+    name_fields: tuple[str, ...] = ("name",)
+    owner_fields: tuple[str, ...] = ()
+    folder_fields: tuple[str, ...] = ()
+    restore_rank: int | None = None
+
+    def item_path(self, item_id: str) -> str:
+        """Path of one item below /api/4.0, the id escaped: it may hold anything."""
+        model, _, name = item_id.partition(SEPARATOR)
+        one = self.one
+        if self.type == "dashboard" and name:
+            one = "/dashboards/lookml/{id}"
+        return one.format(id=_escaped(item_id), model=_escaped(model), name=_escaped(name))
+
+
+def _escaped(text: str) -> str:
+    # Dots too: a client or a proxy would resolve a segment of dots.
+    escaped = quote(text, safe="", errors="surrogatepass")
+    return escaped.replace(".", "%2E") if set(text) == {"."} else escaped
+
+
+_ALL = (
+    Content(
+        "user",
+        (Listing("users", "/users", sorts="id"),),
+        "/users/{id}",
+        name_fields=("display_name", "email", "last_name"),
+        folder_fields=("personal_folder_id",),
+        restore_rank=1,
+    ),
+    Content("group", (Listing("groups", "/groups", sorts="id"),), "/groups/{id}", restore_rank=2),
+    Content(
+        "permission_set",
+        (Listing("permission_sets", "/permission_sets", paged=False),),
+        "/permission_sets/{id}",
+        restore_rank=3,
+    ),
+    Content(
+        "model_set",
+        (Listing("model_sets", "/model_sets", paged=False),),
+        "/model_sets/{id}",
+        restore_rank=4,
+    ),
+    Content(
+        "role", (Listing("roles", "/roles/search", sorts="id"),), "/roles/{id}", restore_rank=5
+    ),
+    Content(
+        "folder",
+        (Listing("folders", "/folders", paged=False),),
+        "/folders/{id}",
+        owner_fields=("creator_id",),
+        folder_fields=("parent_id",),
+        restore_rank=6,
+    ),
+    Content(
+        "lookml_model",
+        (Listing("lookml_models", "/lookml_models"),),
+        "/lookml_models/{id}",
+        id_fields=("name",),
+        restore_rank=7,
+    ),
+    Content(
+        "explore",
+        (Listing("explores", "/lookml_models", restorable=False, within="explores"),),
+        "/lookml_models/{model}/explores/{name}",
+        id_fields=("model_name::name", "id"),
+    ),
+    Content(
+        "look",
+        (Listing("looks", "/looks/search", sorts="id", restorable=False),),
+        "/looks/{id}",
+        name_fields=("title",),
+        owner_fields=("user_id",),
+        folder_fields=("folder_id", "folder.id", "space.id"),
+        restore_rank=8,
+    ),
+    Content(
+        "dashboard",
+        (
+            Listing("dashboards", "/dashboards/search", sorts="id"),
+            Listing("lookml_dashboards", "/dashboards/lookml/search", sorts="dashboard_id"),
+        ),
+        "/dashboards/{id}",
+        id_fields=("id", "dashboard_id"),
+        name_fields=("title",),
+        owner_fields=("user_id",),
+        folder_fields=("folder_id", "folder.id", "space.id"),
+        restore_rank=9,
+    ),
+    Content(
+        "board",
+        (Listing("boards", "/boards", paged=False),),
+        "/boards/{id}",
+        name_fields=("title",),
+        owner_fields=("user_id",),
+        restore_rank=10,
+    ),
+    Content(
+        "scheduled_plan",
+        (
+            Listing(
+                "scheduled_plans",
+                "/scheduled_plans",
+                paged=False,
+                params=MappingProxyType({"all_users": "true"}),
+            ),
+        ),
+        "/scheduled_plans/{id}",
+        name_fields=("name", "title"),
+        owner_fields=("user_id", "user.id"),
+        restore_rank=11,
+    ),
+)
+
+#: Every content type by its name.
+CONTENT: Mapping[str, Content] = MappingProxyType({content.type: content for content in _ALL})
+#: The names, in the order in which they are restored; explores, which are not, beside their models.
+TYPES: tuple[str, ...] = tuple(CONTENT)
+#: The types that the API can make again, in the order of their dependencies.
+RESTORE_ORDER: tuple[str, ...] = tuple(
+    content.type
+    for content in sorted(_ALL, key=lambda content: content.restore_rank or 0)
+    if content.restore_rank is not None
+)
+
+
+def content_of(name: str) -> Content:
+    """The content type called `name`.
+
+    Raises:
+        UnknownType: naming the twelve.
+    """
+    found = CONTENT.get(name)
+    if found is None:
+        raise UnknownType(name, TYPES)
+    return found
