@@ -7,7 +7,7 @@ should come from here.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import platformdirs
 from pydantic import Field, ValidationError
@@ -47,6 +47,21 @@ class Settings(BaseSettings):
     )
     breaker_cooldown_s: Annotated[float, Field(gt=0)] = Field(
         default=300.0, description="First pause of the circuit breaker, in seconds."
+    )
+    log_format: Literal["human", "json"] = Field(
+        default="human", description="Log lines for people, or one JSON object a line."
+    )
+    log_level: Literal["", "debug", "info", "warning", "error"] = Field(
+        default="",
+        description="From which level on lines are written; empty: info in JSON and in Prefect's "
+        "UI, warning on a terminal, where bars show the rest.",
+    )
+    metrics: str = Field(
+        default="none",
+        description="Where figures go: none, prometheus:FILE.prom or cloudwatch:NAMESPACE.",
+    )
+    metrics_products: Annotated[int, Field(ge=0, le=200)] = Field(
+        default=20, description="Products with series of their own; all others are one."
     )
 
     @property
