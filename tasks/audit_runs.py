@@ -14,8 +14,9 @@ from headrace.audit.request import AuditRequest, chosen_products
 from headrace.lake import RawLake, Store
 from headrace.lake.exceptions import LakeUnusable, StoreError
 from headrace.lake.names import exchange_prefix, product_of_folder
+from headrace.signals import stop_on_signals
 from headrace.stopping import StopEvent
-from tasks.runs import EXCHANGE, Run, open_run, stop_on_signals
+from tasks.runs import EXCHANGE, Run, open_run
 
 
 @dataclass

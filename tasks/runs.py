@@ -6,16 +6,10 @@ run's id instead and look up the rest here; the pools are threads, so that is on
 
 from __future__ import annotations
 
-import logging
 import math
-import os
-import signal
-import sys
-import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from types import FrameType
 from urllib.parse import urlsplit
 
 from prefect.runtime import flow_run
@@ -31,17 +25,11 @@ from headrace.pull.progress import RunProgress
 from headrace.pull.request import MAX_IN_FLIGHT, PullRequest
 from headrace.quota import Gate
 from headrace.settings import Settings, load_settings
-from headrace.stopping import STOP, StopEvent
+from headrace.signals import stop_on_signals
+from headrace.stopping import StopEvent
 from tasks.events import emit, emit_breaker_change
 
-log = logging.getLogger(__name__)
-
 EXCHANGE = "coinbase"
-
-EXIT_INTERRUPTED = 130
-
-#: How long a run that was asked to end may take; who sends SIGTERM often sends SIGKILL 10 s later.
-GRACE_S = 7.0
 
 
 @dataclass
@@ -181,42 +169,3 @@ def open_run(run_id: str, request: PullRequest) -> Iterator[Run]:
         _RUNS[run_id] = run
         opened.callback(_RUNS.pop, run_id)
         yield run
-
-
-@contextmanager
-def stop_on_signals() -> Iterator[StopEvent]:
-    """A stop event that the first SIGINT or SIGTERM sets; a second one ends the process at once.
-
-    So does the time: what has not ended `GRACE_S` after the first signal hangs in a call that looks
-    at nothing, and a kill harms nothing. Only the main thread may set handlers; elsewhere the event
-    is set with the process's own.
-    """
-    stop = STOP.child()
-    if threading.current_thread() is not threading.main_thread():
-        yield stop
-        return
-    asked, over = threading.Event(), threading.Event()
-
-    def on_signal(number: int, _frame: FrameType | None) -> None:
-        if stop.is_set():
-            os._exit(EXIT_INTERRUPTED)
-        log.warning("%s: keeping what is complete, then ending", signal.Signals(number).name)
-        stop.set()
-        asked.set()
-
-    def end_in_time() -> None:
-        asked.wait()
-        if not over.wait(GRACE_S):
-            sys.stderr.write(f"headrace: no end within {GRACE_S:g} s; the lake has all it took\n")
-            os._exit(EXIT_INTERRUPTED)
-
-    # Started now, since a thread cannot safely be started from a signal handler.
-    threading.Thread(target=end_in_time, name="headrace-grace", daemon=True).start()
-    before = {sign: signal.signal(sign, on_signal) for sign in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield stop
-    finally:
-        for sign, handler in before.items():
-            signal.signal(sign, handler)
-        over.set()
-        asked.set()

@@ -41,7 +41,7 @@ def site(tmp_path: Path, headrace_home: Path, prefect_server: RunningServer) -> 
 #: A call into something that looks at no stop event and does not come back.
 DEAF = """
 import time
-from tasks.runs import stop_on_signals
+from headrace.signals import stop_on_signals
 with stop_on_signals():
     print("under way", flush=True)
     while True:

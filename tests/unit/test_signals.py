@@ -1,0 +1,97 @@
+"""A signal stops a run wherever it meets the main thread, and a second one ends the process."""
+
+from __future__ import annotations
+
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from headrace.signals import stop_on_signals
+
+SIGNALS = [signal.SIGTERM, signal.SIGINT]
+
+#: It sends itself two signals, and would say so if it lived on.
+TWICE = """
+import os, signal
+from headrace.signals import stop_on_signals
+with stop_on_signals() as stop:
+    os.kill(os.getpid(), signal.SIGTERM)
+    assert stop.wait(10)
+    print("kept what is complete", flush=True)
+    os.kill(os.getpid(), signal.SIGINT)
+    print("still there", flush=True)
+"""
+
+
+@pytest.mark.parametrize("sign", SIGNALS)
+def test_the_first_signal_sets_the_stop_and_what_was_before_comes_back(sign: signal.Signals):
+    before = signal.getsignal(sign)
+    with stop_on_signals() as stop:
+        assert not stop.is_set()
+        os.kill(os.getpid(), sign)
+        assert stop.wait(10)
+    assert signal.getsignal(sign) is before
+
+
+def test_a_second_signal_ends_the_process():
+    end = subprocess.run(
+        [sys.executable, "-c", TWICE], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (end.returncode, end.stdout) == (130, "kept what is complete\n")
+
+
+@pytest.mark.timeout(20)
+def test_a_signal_that_comes_while_the_main_thread_holds_the_lock_of_the_event():
+    with stop_on_signals() as stop:
+        # Where `stop.wait` and `stop.set` are for a moment whenever they are called.
+        with stop._cond:
+            os.kill(os.getpid(), signal.SIGTERM)
+        assert stop.wait(10)
+
+
+@pytest.mark.timeout(20)
+def test_a_signal_that_comes_while_the_main_thread_holds_the_lock_of_a_log_queue(
+    caplog: pytest.LogCaptureFixture,
+):
+    from logging.handlers import QueueHandler
+
+    from headrace.signals import log
+
+    lines: queue.Queue[object] = queue.Queue()
+    handler = QueueHandler(lines)
+    log.addHandler(handler)
+    try:
+        with stop_on_signals() as stop:
+            # As Prefect's own handler is, while it puts a line into its queue.
+            with lines.mutex:
+                os.kill(os.getpid(), signal.SIGTERM)
+            assert stop.wait(10)
+            assert "SIGTERM" in lines.get(timeout=10).getMessage()  # type: ignore[attr-defined]
+    finally:
+        log.removeHandler(handler)
+
+
+def test_in_another_thread_there_are_no_handlers_and_nothing_fails():
+    before = signal.getsignal(signal.SIGTERM)
+    seen = []
+
+    def body() -> None:
+        with stop_on_signals() as stop:
+            seen.append((signal.getsignal(signal.SIGTERM) is before, stop.is_set()))
+
+    thread = threading.Thread(target=body)
+    thread.start()
+    thread.join()
+    assert seen == [(True, False)]
+
+
+def test_the_thread_behind_it_ends_with_the_block():
+    with stop_on_signals():
+        (grace,) = (each for each in threading.enumerate() if each.name == "headrace-grace")
+    grace.join(10)
+    assert not grace.is_alive()
