@@ -1,0 +1,64 @@
+"""The vault of Looker's content: one SQLite file with every body as sent, and its history.
+
+Start reading at `vault`, which is what callers see.
+"""
+
+from headrace.looker.vault.exceptions import (
+    ListingIncomplete,
+    NoSuchSession,
+    NotInVault,
+    VaultBusy,
+    VaultDamaged,
+    VaultForeign,
+    VaultMissing,
+    VaultOfAnother,
+    VaultTooNew,
+    VaultUnusable,
+)
+from headrace.looker.vault.items import Item, id_text, item_of
+from headrace.looker.vault.model import (
+    ITEM,
+    PAGE,
+    Body,
+    Failed,
+    Failure,
+    Listed,
+    Page,
+    Row,
+    Session,
+    Status,
+    Upserted,
+    page_key,
+    page_of_key,
+)
+from headrace.looker.vault.vault import Vault
+
+__all__ = [
+    "ITEM",
+    "PAGE",
+    "Body",
+    "Failed",
+    "Failure",
+    "Item",
+    "Listed",
+    "ListingIncomplete",
+    "NoSuchSession",
+    "NotInVault",
+    "Page",
+    "Row",
+    "Session",
+    "Status",
+    "Upserted",
+    "Vault",
+    "VaultBusy",
+    "VaultDamaged",
+    "VaultForeign",
+    "VaultMissing",
+    "VaultOfAnother",
+    "VaultTooNew",
+    "VaultUnusable",
+    "id_text",
+    "item_of",
+    "page_key",
+    "page_of_key",
+]

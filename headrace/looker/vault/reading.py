@@ -1,0 +1,125 @@
+"""What a vault holds, and what it held before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from headrace.looker.vault.codec import UnknownCodec, decompress, digest
+from headrace.looker.vault.exceptions import NotInVault, VaultDamaged
+from headrace.looker.vault.file import VaultFile
+from headrace.looker.vault.model import Body, Row
+
+_ROW = (
+    "type, id, name, owner, folder, created_at, updated_at, deletion, deleted_at, first_session,"
+    " seen_session, seen_at, version, hash"
+)
+_BODY = (
+    "item.type, item.id, body.version, body.session, body.stored_at, body.origin, body.hash,"
+    " body.size_bytes, body.codec, body.body"
+)
+_AT_ONCE = 500
+
+
+class Contents:
+    """See `Vault.contents`."""
+
+    def __init__(self, file: VaultFile) -> None:
+        self._file = file
+
+    def counts(self) -> dict[str, tuple[int, int]]:
+        """Per type: items on the server as far as is known, and deleted ones that are kept."""
+        with self._file.reading() as db:
+            rows = db.execute(
+                "SELECT type, SUM(deletion IS NULL), SUM(deletion IS NOT NULL)"
+                " FROM item GROUP BY type"
+            ).fetchall()
+        return {type_: (live, deleted) for type_, live, deleted in rows}
+
+    def row(self, type_: str, item_id: str) -> Row | None:
+        """One item without its body; None if the vault does not hold it."""
+        with self._file.reading() as db:
+            row = db.execute(
+                f"SELECT {_ROW} FROM item WHERE type = ? AND id = ?", (type_, item_id)
+            ).fetchone()
+        return Row(*row) if row else None
+
+    def rows(
+        self, type_: str = "", *, deleted: bool = False, folder: str | None = None, text: str = ""
+    ) -> Iterator[Row]:
+        """Items by type and id, in bounded memory.
+
+        Args:
+            type_: of this type only.
+            deleted: also those that are deleted on the server.
+            folder: only those in the folder with this id.
+            text: only those whose name or id holds it, whatever the case.
+        """
+        where, values = ["1"], []
+        for condition, value in (("type = ?", type_), ("folder = ?", folder)):
+            if value:
+                where.append(condition)
+                values.append(value)
+        if not deleted:
+            where.append("deletion IS NULL")
+        if text:
+            where.append("(instr(lower(name), lower(?)) OR instr(lower(id), lower(?)))")
+            values += [text, text]
+        after: tuple[str, str] = ("", "")
+        while True:
+            with self._file.reading() as db:
+                rows = db.execute(
+                    f"SELECT {_ROW} FROM item WHERE {' AND '.join(where)}"
+                    " AND (type, id) > (?, ?) ORDER BY type, id LIMIT ?",
+                    (*values, *after, _AT_ONCE),
+                ).fetchall()
+            yield from (Row(*row) for row in rows)
+            if len(rows) < _AT_ONCE:
+                return
+            after = (rows[-1][0], rows[-1][1])
+
+    def body(self, type_: str, item_id: str, *, version: int | None = None) -> Body:
+        """A version of an item, the current one if left out; its hash is checked.
+
+        Raises:
+            NotInVault: no such item or version.
+            VaultDamaged: the stored bytes are not those that were stored.
+        """
+        which = "item.version" if version is None else "?"
+        values = (type_, item_id) if version is None else (type_, item_id, version)
+        with self._file.reading() as db:
+            row = db.execute(
+                f"SELECT {_BODY} FROM item JOIN body ON body.item = item.key"
+                f" WHERE item.type = ? AND item.id = ? AND body.version = {which}",
+                values,
+            ).fetchone()
+        if row is None:
+            raise NotInVault(type_, item_id, version)
+        return self._checked(row)
+
+    def versions(self, type_: str, item_id: str) -> list[Body]:
+        """The history of an item, oldest first.
+
+        Raises:
+            NotInVault, VaultDamaged.
+        """
+        with self._file.reading() as db:
+            rows = db.execute(
+                f"SELECT {_BODY} FROM item JOIN body ON body.item = item.key"
+                " WHERE item.type = ? AND item.id = ? ORDER BY body.version",
+                (type_, item_id),
+            ).fetchall()
+        if not rows:
+            raise NotInVault(type_, item_id)
+        return [self._checked(row) for row in rows]
+
+    def _checked(self, row: tuple[Any, ...]) -> Body:
+        type_, item_id, version, session, stored_at, origin, hash_, size_bytes, codec, packed = row
+        name = f"version {version} of {type_} {item_id!r}"
+        try:
+            body = decompress(codec, packed, size_bytes)
+        except (UnknownCodec, OSError, ValueError) as error:
+            raise VaultDamaged(self._file.path, f"{name} does not decompress ({error})") from error
+        if digest(body) != hash_:
+            raise VaultDamaged(self._file.path, f"{name} is not what was stored (its hash differs)")
+        return Body(type_, item_id, version, session, stored_at, origin, hash_, body)
