@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from uuid import uuid4
 
 import pytest
@@ -29,6 +30,7 @@ from tests.services_fixtures import (
     seaweed_url,
     settings_for,
 )
+from tests.support.places import aws_environment
 
 __all__ = ["moto_url", "seaweed_url"]
 
@@ -246,6 +248,33 @@ def test_a_store_that_refuses_checksum_headers(proxy: S3Proxy, prefix: str) -> N
     raw.verify(receipt.part)
     direct = s3_client(proxy.upstream).get_object(Bucket=BUCKET, Key=f"{prefix}/{receipt.part.key}")
     assert direct["Body"].read() == raw.store.get(receipt.part.key)
+
+
+@pytest.mark.parametrize("by", ["settings", "environment"])
+def test_a_store_with_a_host_name_is_asked_by_path_however_it_was_named(
+    proxy: S3Proxy, prefix: str, by: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A bucket as a part of the host's name is AWS's own way; few other stores have such names."""
+    named = proxy.url.replace("127.0.0.1", "localhost")
+    # Neither the developer's own files nor the variables of another store.
+    for variable in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
+        monkeypatch.setenv(variable, str(tmp_path / "none"))
+    settings = settings_for(named)
+    if by == "environment":
+        for variable, value in aws_environment(named).items():
+            monkeypatch.setenv(variable, value)
+        settings = S3Settings()
+    store = S3Store(BUCKET, prefix, settings)
+    store.check()
+    store.put("a/part", b"content")
+
+    assert (store.tail("a/part", 3), store.get("a/part")) == (b"ent", b"content")
+    assert [entry.key for entry in store.entries("a/")] == ["a/part"]
+    asked = [request for method in ("GET", "PUT", "DELETE") for request in proxy.requests(method)]
+    assert len(asked) >= 6
+    for request in asked:
+        assert request.path.startswith(f"/{BUCKET}"), request.path
+        assert request.headers["Host"].startswith("localhost:")
 
 
 def test_secrets_are_not_shown() -> None:
