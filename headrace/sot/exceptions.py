@@ -124,8 +124,10 @@ class DamagedLog(StateError):
         record = ""
         if symbol_id is not None:
             to = f" to {last_seq}" if last_seq is not None and last_seq != seq else ""
-            record = f"symbol {symbol_id}, seq {seq}{to}: " if seq is not None else (
-                f"symbol {symbol_id}: "
+            record = (
+                f"symbol {symbol_id}, seq {seq}{to}: "
+                if seq is not None
+                else (f"symbol {symbol_id}: ")
             )
         super().__init__(
             f"{record}damaged in {where}: {reason}",

@@ -125,6 +125,19 @@ class Parked:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class BatchLimits:
+    """How large a batch a store takes at most; a single record may exceed `size_bytes`.
+
+    Attributes:
+        records: records per batch.
+        size_bytes: bytes of frames per batch, before compression.
+    """
+
+    records: int
+    size_bytes: int
+
+
 class SotStore(Protocol):
     """Chains under symbols. Sequences and hashes are unsigned 64 bit at this border, always.
 
@@ -135,6 +148,11 @@ class SotStore(Protocol):
     @property
     def location(self) -> str:
         """Folder or URL, as a person would write it."""
+        ...
+
+    @property
+    def limits(self) -> BatchLimits:
+        """What one batch may hold; the pipeline cuts by it."""
         ...
 
     def symbols(self) -> list[int]:

@@ -1,0 +1,209 @@
+"""The two chains: the engine's 64-bit hash, and our 256-bit digest.
+
+Both are defined per record, so that it does not matter how records were cut into batches, and by
+which store. With `frame` = u32 length, then the body (`headrace.sot.encoding`):
+
+    hash[n]   = xxh3_64(body[n] without its first 8 bytes, which hold the hash)   (hash version 1)
+    digest[n] = SHA-256(digest[n-1] || frame[n]),   digest before the first: `position.genesis`
+
+`follow` is the one loop that checks records, whether they are about to be written or were read
+back: framing, canonical form, symbol, sequence, link and hash. It runs for every record, at some
+2 microseconds each; that is why it is one function, on raw bytes, and free of objects.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Final
+
+from xxhash import xxh3_64_intdigest
+
+from headrace.sot.exceptions import (
+    ChainError,
+    ForkError,
+    GapError,
+    MalformedRecord,
+    WrongHash,
+    WrongLink,
+)
+from headrace.sot.frames import end_of_frame
+from headrace.sot.layout import (
+    BALANCE_EVENT,
+    COMPLETION,
+    ENCODING_VERSION,
+    FRAME_HEADER,
+    HASH_BYTES,
+    HEADER,
+    LENGTH_BYTES,
+    MIN_FRAME_BYTES,
+    ORDER_UPDATE,
+    PLACEMENT,
+    TRADE,
+)
+from headrace.sot.layout_check import check_body
+from headrace.sot.position import Position
+from headrace.sot.record import HASH_XXH3_V1
+
+_UPDATE: Final = ORDER_UPDATE.size
+_TRADE: Final = TRADE.size
+_BALANCE: Final = BALANCE_EVENT.size
+_PLACEMENT: Final = PLACEMENT.size
+_COMPLETION: Final = COMPLETION.size
+_HEADER: Final = HEADER.size
+#: From the beginning of a frame to the first byte that the hash covers.
+_HASHED_FROM: Final = LENGTH_BYTES + HASH_BYTES
+_FIXED: Final = LENGTH_BYTES + _HEADER
+#: Symbol of the order update and of the first trade, from the beginning of a frame.
+_UPDATE_SYMBOL: Final = _FIXED + 16
+_TRADE_SYMBOL: Final = _FIXED + 8
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """How far a run continues a chain.
+
+    Attributes:
+        position: the chain's end after the records that do.
+        offset: where the first frame begins that does not, or the run's length.
+        error: why it does not: a `ChainError`, or a `MalformedRecord` if it is no record at all;
+            None at the end of the run, and where the frame is another symbol's.
+    """
+
+    position: Position
+    offset: int
+    error: ChainError | MalformedRecord | None = None
+
+
+def follow(run: bytes, offset: int, symbol_id: int, position: Position) -> Followed:
+    """Check frame after frame against the chain of `symbol_id`, until one does not continue it.
+
+    Args:
+        run: frames.
+        offset: where to begin in it.
+        symbol_id: whose chain it is.
+        position: where the chain ends.
+    """
+    expected = position.next_seq
+    previous = position.hash
+    digest = position.digest
+    size = len(run)
+    unpack = FRAME_HEADER.unpack_from
+    sha256 = hashlib.sha256
+    from_bytes = int.from_bytes
+    while size - offset >= MIN_FRAME_BYTES:
+        (length, hash_, version, hash_version, has_update, symbol, seq, prev_hash, input_symbol,
+         data, trades, balances, placements, completions) = unpack(run, offset)  # fmt: skip
+        stop = offset + LENGTH_BYTES + length
+        if symbol != symbol_id or seq != expected or prev_hash != previous:
+            break
+        rest = (
+            length
+            - _HEADER
+            - data
+            - trades * _TRADE
+            - balances * _BALANCE
+            - placements * _PLACEMENT
+            - completions * _COMPLETION
+        )
+        if has_update:
+            rest -= _UPDATE
+            at = offset + (_TRADE_SYMBOL + _UPDATE if trades else _UPDATE_SYMBOL)
+            content_symbol = from_bytes(run[at : at + 4], "little")
+        elif trades:
+            at = offset + _TRADE_SYMBOL
+            content_symbol = from_bytes(run[at : at + 4], "little")
+        else:
+            content_symbol = input_symbol
+        if (
+            stop > size
+            or version != ENCODING_VERSION
+            or has_update > 1
+            or content_symbol != symbol_id
+            or rest < 0
+        ):
+            break
+        # What is left are the texts, one per order: each with its length, in UTF-8.
+        at = stop - rest
+        texts = has_update + placements
+        while texts:
+            if rest < 2:
+                break
+            start = at + 2
+            at = start + run[at] + (run[at + 1] << 8)
+            rest = stop - at
+            if rest < 0:
+                break
+            text = run[start:at]
+            if not text.isascii() and not _is_utf8(text):
+                break
+            texts -= 1
+        if texts or rest:
+            break
+        if (
+            hash_version == HASH_XXH3_V1
+            and xxh3_64_intdigest(run[offset + _HASHED_FROM : stop]) != hash_
+        ):
+            break
+        digest = sha256(digest + run[offset:stop]).digest()
+        previous = hash_
+        expected += 1
+        offset = stop
+    reached = Position(expected, previous, digest)
+    if offset == size:
+        return Followed(reached, offset)
+    return Followed(reached, offset, _why(run, offset, symbol_id, reached))
+
+
+def _is_utf8(text: bytes) -> bool:
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _why(
+    run: bytes, offset: int, symbol_id: int, position: Position
+) -> ChainError | MalformedRecord | None:
+    """What is wrong with the frame at `offset`; the slow twin of the loop above."""
+    try:
+        stop = end_of_frame(run, offset)
+        if stop is None:
+            left = len(run) - offset
+            return MalformedRecord("", f"the frame is cut off, {left} bytes are left")
+        check_body(run[offset + LENGTH_BYTES : stop])
+    except MalformedRecord as error:
+        return error
+    _, hash_, _, hash_version, _, symbol, seq, prev_hash, *_ = FRAME_HEADER.unpack_from(run, offset)
+    if symbol != symbol_id:
+        return None
+    if hash_version == HASH_XXH3_V1:
+        computed = xxh3_64_intdigest(run[offset + _HASHED_FROM : stop])
+        if computed != hash_:
+            return WrongHash(
+                symbol, seq, f"its hash is {hash_:016x}, its content has {computed:016x}"
+            )
+    error = why_not_next(symbol, seq, prev_hash, position)
+    if error is None:
+        raise RuntimeError(f"symbol {symbol}, seq {seq}: the two checks of a record disagree")
+    return error
+
+
+def why_not_next(symbol_id: int, seq: int, prev_hash: int, position: Position) -> ChainError | None:
+    """Why a sound record does not come next, None if it does.
+
+    A sequence before `position` gives a `ForkError`; whether it is the identical duplicate only
+    the store can tell.
+    """
+    if seq < position.next_seq:
+        return ForkError(symbol_id, seq, f"the chain already goes to seq {position.next_seq - 1}")
+    if seq > position.next_seq:
+        return GapError(symbol_id, seq, position.next_seq)
+    if prev_hash != position.hash:
+        return WrongLink(
+            symbol_id,
+            seq,
+            f"prev_hash is {prev_hash:016x}, the record before it has {position.hash:016x}",
+        )
+    return None

@@ -1,0 +1,216 @@
+"""The canonical encoding of a record, version 1: one record, one string of bytes.
+
+Little endian, without padding, every count and length in the header, so that a body's size follows
+from its header and its texts (docs/sot-format.md has the table, tests/vectors/sot the examples).
+Equal records have equal bodies and the other way round: there is no second spelling of anything.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final, NoReturn
+
+from headrace.sot.exceptions import MalformedRecord
+from headrace.sot.layout import (
+    BALANCE_EVENT,
+    COMPLETION,
+    ENCODING_VERSION,
+    HEADER,
+    MAX_BODY_BYTES,
+    MAX_TEXT_BYTES,
+    ORDER_UPDATE,
+    PLACEMENT,
+    TRADE,
+)
+from headrace.sot.layout_check import check_body
+from headrace.sot.record import (
+    BalanceEvent,
+    Input,
+    OrderCompletion,
+    OrderPlacement,
+    OrderUpdate,
+    Record,
+    Trade,
+    symbol_of,
+)
+from headrace.sot.value_check import explain_values
+
+_TEXT_LENGTH: Final = struct.Struct("<H")
+
+
+def encode(record: Record) -> bytes:
+    """The body of `record`.
+
+    Raises:
+        MalformedRecord: a value outside its range, or a symbol that is not the content's.
+    """
+    update = record.order_update
+    expected = symbol_of(record.input, update, record.trades)
+    if record.symbol_id != expected:
+        raise MalformedRecord(
+            "symbol_id", f"is {record.symbol_id}, but its content belongs to {expected}"
+        )
+    given = record.input
+    texts: list[str] = []
+    try:
+        pieces = [
+            HEADER.pack(
+                record.hash,
+                ENCODING_VERSION,
+                record.hash_version,
+                0 if update is None else 1,
+                record.symbol_id,
+                record.output_seq,
+                record.prev_hash,
+                given.input_seq,
+                given.crc,
+                given.symbol_id,
+                len(given.data),
+                len(record.trades),
+                len(record.balance_events),
+                len(record.order_placements),
+                len(record.order_completions),
+            )
+        ]
+        if update is not None:
+            pieces.append(
+                ORDER_UPDATE.pack(
+                    update.order_id,
+                    update.user_id,
+                    update.symbol_id,
+                    update.side,
+                    update.kind,
+                    update.status,
+                    update.price,
+                    update.quantity,
+                    update.filled,
+                )
+            )
+            texts.append(update.client_order_id)
+        pieces.extend(
+            TRADE.pack(
+                trade.trade_id,
+                trade.symbol_id,
+                trade.taker_side,
+                trade.price,
+                trade.quantity,
+                trade.maker_order_id,
+                trade.taker_order_id,
+                trade.maker_user_id,
+                trade.taker_user_id,
+            )
+            for trade in record.trades
+        )
+        pieces.extend(
+            BALANCE_EVENT.pack(
+                event.user_id,
+                event.asset_id,
+                event.kind,
+                event.delta,
+                event.available,
+                event.frozen,
+            )
+            for event in record.balance_events
+        )
+        for order in record.order_placements:
+            pieces.append(
+                PLACEMENT.pack(
+                    order.order_id,
+                    order.user_id,
+                    order.symbol_id,
+                    order.side,
+                    order.kind,
+                    order.price,
+                    order.quantity,
+                )
+            )
+            texts.append(order.client_order_id)
+        pieces.extend(
+            COMPLETION.pack(done.order_id, done.user_id, done.symbol_id, done.reason, done.filled)
+            for done in record.order_completions
+        )
+        pieces.append(given.data)
+        for text in texts:
+            content = text.encode()
+            pieces.append(_TEXT_LENGTH.pack(len(content)))
+            pieces.append(content)
+    except (struct.error, UnicodeEncodeError) as error:
+        _refuse(record, error)
+    body = b"".join(pieces)
+    if len(body) > MAX_BODY_BYTES:
+        raise MalformedRecord("", f"{len(body)} bytes, at most {MAX_BODY_BYTES} are allowed")
+    return body
+
+
+def decode(body: bytes) -> Record:
+    """The record whose body this is.
+
+    Raises:
+        MalformedRecord: not a body in canonical form; says which field is wrong.
+    """
+    check_body(body)
+    (
+        hash_,
+        _,
+        hash_version,
+        has_update,
+        symbol_id,
+        output_seq,
+        prev_hash,
+        input_seq,
+        crc,
+        input_symbol,
+        data_bytes,
+        trades,
+        balance_events,
+        placements,
+        completions,
+    ) = HEADER.unpack_from(body)
+    cursor = _Cursor(body, HEADER.size)
+    update = cursor.items(ORDER_UPDATE, has_update)
+    matched = cursor.items(TRADE, trades)
+    balances = cursor.items(BALANCE_EVENT, balance_events)
+    placed = cursor.items(PLACEMENT, placements)
+    completed = cursor.items(COMPLETION, completions)
+    data = cursor.take(data_bytes)
+    return Record(
+        output_seq=output_seq,
+        symbol_id=symbol_id,
+        prev_hash=prev_hash,
+        hash=hash_,
+        hash_version=hash_version,
+        input=Input(input_seq, crc, input_symbol, data),
+        order_update=OrderUpdate(*update[0], client_order_id=cursor.text()) if update else None,
+        trades=tuple(Trade(*values) for values in matched),
+        balance_events=tuple(BalanceEvent(*values) for values in balances),
+        order_placements=tuple(
+            OrderPlacement(*values, client_order_id=cursor.text()) for values in placed
+        ),
+        order_completions=tuple(OrderCompletion(*values) for values in completed),
+    )
+
+
+class _Cursor:
+    """Walks a body that was checked."""
+
+    def __init__(self, body: bytes, offset: int) -> None:
+        self._body = body
+        self._offset = offset
+
+    def items(self, layout: struct.Struct, count: int) -> list[tuple[int, ...]]:
+        return list(layout.iter_unpack(self.take(layout.size * count))) if count else []
+
+    def take(self, size: int) -> bytes:
+        start = self._offset
+        self._offset += size
+        return self._body[start : self._offset]
+
+    def text(self) -> str:
+        (size,) = _TEXT_LENGTH.unpack(self.take(_TEXT_LENGTH.size))
+        return self.take(size).decode()
+
+
+def _refuse(record: Record, error: Exception) -> NoReturn:
+    """Name the value that did not fit; looking for it costs nothing until there is one."""
+    explain_values(record, max_text_bytes=MAX_TEXT_BYTES)
+    raise MalformedRecord("", f"cannot be encoded: {error}") from error
