@@ -29,6 +29,7 @@ from headrace.exchange.pages import PAGE_LIMIT, Page, decode_page
 from headrace.exchange.retrying import RetryPolicy
 from headrace.exchange.signing import Credentials, sign
 from headrace.exchange.transport import Response, Transport
+from headrace.metrics.distribution import Distribution
 from headrace.quota import Gate, Lane
 from headrace.stopping import StopEvent
 
@@ -205,6 +206,7 @@ class ClientStats:
         self.failures = 0
         self.latency_sum_s = 0.0
         self.answers = 0
+        self.latencies = Distribution()
         self._by_product: Counter[str] = Counter()
 
     def sent(self, product: str) -> None:
@@ -218,6 +220,11 @@ class ClientStats:
         with self._lock:
             return self._by_product[product]
 
+    def by_product(self) -> dict[str, int]:
+        """Requests sent, by the product they were about ("" for none)."""
+        with self._lock:
+            return dict(self._by_product)
+
     def answered(self, status: int, elapsed_s: float) -> None:
         """A status line arrived."""
         with self._lock:
@@ -225,6 +232,7 @@ class ClientStats:
             self.latency_sum_s += elapsed_s
             self.throttled += status == 429
             self.failures += status >= 500
+        self.latencies.observe(elapsed_s)
 
     def failed(self) -> None:
         """A request ended without an answer."""
