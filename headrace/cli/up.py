@@ -1,4 +1,4 @@
-"""`headrace up`, `headrace down`, `headrace status`: the managed local Prefect server.
+"""`headrace up`, `headrace down`, `headrace status`: the managed server and deployments.
 
 None of the three imports Prefect (1.1 s).
 """
@@ -8,14 +8,18 @@ from __future__ import annotations
 import json
 import sys
 import time
+from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 import typer
 
+from headrace.cli.deployments.plan import default_plan_path, read_plan
+from headrace.cli.deployments.serving import beside_of, wait_until_served
 from headrace.cli.server.configured import configured_api
 from headrace.cli.server.managed import ManagedServer
 from headrace.cli.server.status import ServerStatus, server_status
+from headrace.cli.server.vacuum import vacuum_database
 from headrace.settings import load_settings
 
 JsonOption = Annotated[
@@ -32,11 +36,25 @@ def up(
             max=65_535,
         ),
     ] = None,
+    deployments: Annotated[
+        Path | None,
+        typer.Option(
+            help="File with the deployments to serve. Default: prefect.yaml of this project.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Start the local Prefect server and keep it up until `headrace down`."""
+    """Start the local Prefect server with its deployments, and keep both until `headrace down`.
+
+    Runs that are started from the UI or by a schedule work in the folder in which you type this.
+    """
     began = time.monotonic()
-    running = ManagedServer(load_settings().home).up(port=port)
+    plan = (deployments or default_plan_path()).absolute()
+    read_plan(plan)
+    server = ManagedServer(load_settings().home)
+    running = server.up(port=port, beside=[beside_of(server, plan, Path.cwd())])
+    served = wait_until_served(server)
     elapsed_s = round(time.monotonic() - began, 1)
     _warn_of_configured_api()
     if as_json:
@@ -47,25 +65,42 @@ def up(
                 "port": running.port,
                 "pid": running.record.pid,
                 "started_now": running.started_now,
+                "deployments": served.deployments,
+                "folder": served.folder,
                 "elapsed_s": elapsed_s,
             }
         )
         return
     state = f"up, started in {elapsed_s} s" if running.started_now else "up already"
     typer.echo(f"Prefect is {state}. UI: {running.ui_url}  (end it with `headrace down`)")
+    typer.echo(f"{len(served.deployments)} deployments; their runs work in {served.folder}")
+    if served.plan != str(plan):
+        _warn(f"They are still those of {served.plan}; `headrace down` first to serve {plan}.")
 
 
-def down(as_json: JsonOption = False) -> None:
+def down(
+    vacuum: Annotated[
+        bool,
+        typer.Option("--vacuum", help="Then give the disk back what the database no longer needs."),
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
     """Stop the local Prefect server and what runs beside it; runs and settings are kept."""
     server = ManagedServer(load_settings().home)
     in_use = server.in_use_now()
     stopped = server.down()
+    freed = vacuum_database(server.folder) if vacuum else None
     if in_use:
         _warn("A headrace command was using it: its work goes on, but the UI will not show it all.")
     if as_json:
-        _print_json({"stopped": stopped})
-    else:
-        typer.echo(f"Stopped: {', '.join(stopped)}." if stopped else "Nothing was up.")
+        answer: dict[str, Any] = {"stopped": stopped}
+        if freed is not None:
+            answer |= {"bytes_before": freed.before, "bytes_after": freed.after}
+        _print_json(answer)
+        return
+    typer.echo(f"Stopped: {', '.join(stopped)}." if stopped else "Nothing was up.")
+    if freed is not None:
+        typer.echo(f"Database: {freed.before / 2**20:.1f} MiB, now {freed.after / 2**20:.1f} MiB.")
 
 
 def status(as_json: JsonOption = False) -> None:
@@ -95,9 +130,24 @@ def _lines(state: ServerStatus) -> list[str]:
             f"  log       {state.process.log}",
         ]
     lines += [f"  beside    {other.name} (pid {other.pid}), {other.log}" for other in state.beside]
+    lines += _serving_lines(state)
     lines.append(f"  database  {state.database} ({state.database_bytes / 2**20:.1f} MiB)")
     if state.configured_api:
         lines.append(f"Commands use {state.configured_api} instead ({state.configured_by}).")
+    return lines
+
+
+def _serving_lines(state: ServerStatus) -> list[str]:
+    if state.serving is None:
+        if state.process is None or not state.kept:
+            return []
+        return ["  serving   nothing, since what serves is gone; `headrace up` starts it again"]
+    if state.serving.problem:
+        return [f"  serving   nothing: {state.serving.problem}"]
+    names = ", ".join(state.serving.deployments) or "not yet"
+    lines = [f"  serving   {names}", f"            in {state.serving.folder}"]
+    if state.serving.restarts:
+        lines.append(f"            started anew {state.serving.restarts} times, see its log")
     return lines
 
 

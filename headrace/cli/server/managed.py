@@ -35,6 +35,21 @@ _INTERRUPTED_END_TIMEOUT_S = 4.0
 
 
 @dataclass(frozen=True)
+class Beside:
+    """A process that `up` keeps beside the server.
+
+    Attributes:
+        name: what it is called in the state folder.
+        command: what is started.
+        environment: its whole environment, given the server's port.
+    """
+
+    name: str
+    command: Sequence[str]
+    environment: Callable[[int], Mapping[str, str]]
+
+
+@dataclass(frozen=True)
 class RunningServer:
     """A server that answers.
 
@@ -88,21 +103,34 @@ class ManagedServer:
         """Tell whether some command uses the server at this moment."""
         return not self._users.is_unused()
 
-    def up(self, *, port: int | None = None) -> RunningServer:
+    def up(self, *, port: int | None = None, beside: Sequence[Beside] = ()) -> RunningServer:
         """Make the server run until `down`, and return it once it answers.
 
         Args:
             port: where it has to listen; by default where it did last, else 4200, else anywhere.
+            beside: what has to run beside it. Started while the server starts, and anew if it is
+                gone or was started for a server on another port; otherwise left alone.
 
         Raises:
             PortTakenError: `port` is in use by someone else.
             ServerElsewhereError: it already runs, on another port.
             ProcessStartError: it did not start; the error shows the end of its log.
         """
+
+        def starting(server: RunningServer) -> None:
+            for each in beside:
+                self._kept_beside(each, server.port)
+
         with self._controlled():
-            running = self._running_or_started(port=port, kept=True)
+            try:
+                running = self._running_or_started(port=port, kept=True, while_starting=starting)
+            except BaseException:
+                for each in beside:
+                    self._stopped(each.name)
+                raise
             if port not in (None, running.port):
                 raise ServerElsewhereError(running.port, port)
+            starting(running)
             if not running.record.kept:
                 record = msgspec.structs.replace(running.record, kept=True)
                 self.folder.write_record(record)
@@ -127,9 +155,8 @@ class ManagedServer:
 
         Does nothing if it runs already. `down` ends it, with its descendants, before the server.
         """
-        process = NamedProcess(self.folder, name)
         with self._controlled():
-            return process.running() or process.start(command, environment=environment)
+            return self._kept_beside(Beside(name, command, lambda _port: environment), None)
 
     @contextmanager
     def used(
@@ -152,6 +179,16 @@ class ManagedServer:
                 yield server
         finally:
             self._stop_if_unused()
+
+    def _kept_beside(self, beside: Beside, port: int | None) -> ProcessRecord:
+        process = NamedProcess(self.folder, beside.name)
+        record = process.running()
+        if record is not None and record.port == port:
+            return record
+        # One that was killed may have left children; without this nobody would know of them.
+        process.stop(grace_s=_END_TIMEOUT_S)
+        environment = beside.environment(port or 0)
+        return process.start(beside.command, environment=environment, port=port)
 
     def _stopped(self, name: str) -> bool:
         return NamedProcess(self.folder, name).stop(grace_s=_END_TIMEOUT_S)

@@ -107,6 +107,14 @@ class NamedProcess:
         return bool(family)
 
 
+def end_others_carrying(token: str, *, grace_s: float) -> bool:
+    """End whatever carries this token, except the process that asks; tell if there was anything."""
+    others = _all_carrying(token)
+    _signal_and_wait(others, "terminate", grace_s)
+    _signal_and_wait(_all_carrying(token), "kill", 5.0)
+    return bool(others)
+
+
 def _carries(pid: int, token: str) -> bool:
     try:
         process = psutil.Process(pid)

@@ -5,6 +5,7 @@
     port                            the port that was used last
     control.lock  users.lock        see `locks`
     processes/{name}.json           who runs (see `ProcessRecord`)
+    deployments.json                what is served (see `headrace.cli.deployments.note`)
     logs/{name}.log                 what it said; the one before as {name}.log.1
 """
 
@@ -31,7 +32,7 @@ class ProcessRecord(msgspec.Struct, frozen=True, kw_only=True):
         pid: its process id, which the system may long have given to another.
         token: what tells it from such another; the process carries it in its environment.
         started_at: seconds since the epoch, UTC.
-        port: the loopback port it listens on, if it does.
+        port: the loopback port it listens on; of what runs beside the server, the server's.
         kept: it stays until `headrace down`; otherwise it ends with its last user.
     """
 
@@ -102,7 +103,7 @@ class StateFolder:
 
     def write_record(self, record: ProcessRecord) -> None:
         """Replace the note on a process; readers see the old one or the new one."""
-        self._replace(self.record_path(record.name), msgspec.json.encode(record))
+        self.replace(self.record_path(record.name), msgspec.json.encode(record))
 
     def remove_record(self, name: str) -> None:
         """Forget the process `name`."""
@@ -117,7 +118,7 @@ class StateFolder:
 
     def remember_port(self, port: int) -> None:
         """Prefer this port next time."""
-        self._replace(self.path / "port", str(port).encode())
+        self.replace(self.path / "port", str(port).encode())
 
     def log_path(self, name: str) -> Path:
         """Where the process `name` writes what it has to say."""
@@ -139,7 +140,8 @@ class StateFolder:
             return log.read().decode(errors="replace").rstrip().splitlines()[-count:]
 
     @staticmethod
-    def _replace(path: Path, content: bytes) -> None:
+    def replace(path: Path, content: bytes) -> None:
+        """Write a file of this folder as a whole: readers see the old one or the new one."""
         fresh = path.with_suffix(f".{os.getpid()}.tmp")
         try:
             fresh.touch(mode=0o600)

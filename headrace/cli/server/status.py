@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from headrace.cli.deployments.note import DEPLOYMENTS, ServingNote, read_note
 from headrace.cli.server.address import api_url, is_healthy, server_version, ui_url
 from headrace.cli.server.configured import configured_api
 from headrace.cli.server.managed import ManagedServer
@@ -36,6 +37,7 @@ class ServerStatus(msgspec.Struct, frozen=True, kw_only=True):
         in_use: some command uses it at this moment.
         version: of the Prefect that answers.
         beside: the other managed processes.
+        serving: what the one of them that serves deployments says; None if it is gone.
         configured_api: what commands use instead, because the user said so.
     """
 
@@ -50,6 +52,7 @@ class ServerStatus(msgspec.Struct, frozen=True, kw_only=True):
     database: str
     database_bytes: int
     beside: list[ProcessStatus] = []
+    serving: ServingNote | None = None
     configured_api: str | None = None
     configured_by: str | None = None
 
@@ -74,9 +77,19 @@ def server_status(server: ManagedServer) -> ServerStatus:
         database=str(folder.database),
         database_bytes=folder.database_bytes(),
         beside=[process for process in processes.values() if process is not None],
+        serving=_serving(server),
         configured_api=configured.api_url if configured else None,
         configured_by=configured.source if configured else None,
     )
+
+
+def _serving(server: ManagedServer) -> ServingNote | None:
+    record = NamedProcess(server.folder, DEPLOYMENTS).running()
+    if record is None:
+        return None
+    note = read_note(server.folder, record.token) or ServingNote(token="")
+    # The token is for recognising a process, not for showing.
+    return msgspec.structs.replace(note, token="")
 
 
 def _process(server: ManagedServer, name: str) -> ProcessStatus | None:

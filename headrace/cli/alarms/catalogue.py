@@ -1,0 +1,115 @@
+"""What there is to be alarmed about, in terms of the events that runs emit (docs/alarms.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+#: The server looks for what did not happen in steps of some seconds, and takes nothing shorter.
+SHORTEST = timedelta(seconds=10)
+
+BREAKER_OPEN = "breaker-open"
+DATA_OLD = "data-old"
+GAP_FOUND = "gap-found"
+
+
+@dataclass(frozen=True, slots=True)
+class Alarm:
+    """One alarm.
+
+    Attributes:
+        key: how options name it.
+        name: of the automation.
+        description: when it goes off, for people.
+        expect: the events it goes off at; with `after`, those whose absence it goes off at.
+        after: events that begin the wait; empty for an alarm that goes off at once.
+        within: how long the wait is.
+        subject, body: of the message, as Jinja templates over the event.
+    """
+
+    key: str
+    name: str
+    description: str
+    expect: frozenset[str]
+    after: frozenset[str]
+    within: timedelta
+    subject: str
+    body: str
+
+
+_SUBJECT_NAME = "{{ event.resource['prefect.resource.name'] }}"
+
+ALARMS = (
+    Alarm(
+        key=BREAKER_OPEN,
+        name="headrace: breaker open",
+        description="The circuit breaker of an exchange opened and did not close for {within}.",
+        after=frozenset({"headrace.breaker.opened"}),
+        expect=frozenset({"headrace.breaker.closed"}),
+        within=timedelta(minutes=15),
+        subject=f"headrace: {_SUBJECT_NAME} has been failing for {{within}}",
+        body=(
+            f"The circuit breaker of {_SUBJECT_NAME} opened at {{{{ event.occurred }}}} and has "
+            "not closed for {within}. Runs wait for it, then fail; nothing is lost. "
+            "Look: headrace breaker status; headrace quota status"
+        ),
+    ),
+    Alarm(
+        key=DATA_OLD,
+        name="headrace: data old",
+        description="No run has brought a product up to its newest trade for {within}.",
+        after=frozenset({"headrace.up-to-date"}),
+        expect=frozenset({"headrace.up-to-date"}),
+        within=timedelta(hours=1),
+        subject=f"headrace: {_SUBJECT_NAME} is older than {{within}}",
+        body=(
+            f"{_SUBJECT_NAME} was last complete up to its newest trade at {{{{ event.occurred }}}} "
+            "(trade {{ event.payload['newest'] }}). Since then no run has brought it up to date. "
+            "Look at the runs of ingest, and: headrace status; headrace lease list"
+        ),
+    ),
+    Alarm(
+        key=GAP_FOUND,
+        name="headrace: gap found",
+        description="An audit found trades missing in the lake; told once per product in {within}.",
+        after=frozenset(),
+        expect=frozenset({"headrace.audit.gap"}),
+        within=timedelta(hours=1),
+        subject=f"headrace: {_SUBJECT_NAME} has gaps",
+        body=(
+            f"An audit of {_SUBJECT_NAME} found {{{{ event.payload['missing_ids'] }}}} ids missing "
+            "in {{ event.payload['ranges'] }} range(s), the first from "
+            "{{ event.payload['from_id'] }} to {{ event.payload['to_id'] }}. "
+            f"Mend it: headrace audit {_SUBJECT_NAME} --heal"
+        ),
+    ),
+)
+
+
+def alarms(waits: Mapping[str, timedelta] | None = None) -> tuple[Alarm, ...]:
+    """All alarms, some of them with another wait, their texts complete."""
+    changed = waits or {}
+    return tuple(
+        _worded(replace(each, within=changed.get(each.key, each.within))) for each in ALARMS
+    )
+
+
+def _worded(alarm: Alarm) -> Alarm:
+    said = in_words(alarm.within)
+    return replace(
+        alarm,
+        description=alarm.description.replace("{within}", said),
+        subject=alarm.subject.replace("{within}", said),
+        body=alarm.body.replace("{within}", said),
+    )
+
+
+def in_words(length: timedelta) -> str:
+    """A length of time for people: 15 minutes, 1 hour, 90 seconds."""
+    seconds = round(length.total_seconds())
+    for unit, name in ((3600, "hour"), (60, "minute"), (1, "second")):
+        if seconds % unit == 0:
+            count = seconds // unit
+            return f"{count} {name}{'' if count == 1 else 's'}"
+    raise AssertionError("every number is divisible by one")

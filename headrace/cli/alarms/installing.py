@@ -1,0 +1,183 @@
+"""Alarms as automations of a Prefect server, known by their names.
+
+Installing changes what an alarm watches for, and nothing that a person has decided since: whether
+it is on, and where its message goes, unless that is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from prefect.automations import (
+    AutomationCore,
+    CallWebhook,
+    DoNothing,
+    EventTrigger,
+    Posture,
+    SendNotification,
+)
+from prefect.client.orchestration import PrefectClient
+from prefect.events.actions import ActionTypesOrUnknown
+from prefect.events.schemas.automations import Automation
+from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
+
+from headrace.cli.alarms.catalogue import ALARMS, Alarm, alarms
+from headrace.cli.alarms.exceptions import NoSuchBlock
+
+#: The type of block that is called with a payload of ours; all others speak for themselves.
+_WEBHOOK = "webhook"
+_TAGS = ["headrace"]
+
+
+@dataclass(frozen=True, slots=True)
+class InstalledAlarm:
+    """An alarm as the server has it.
+
+    Attributes:
+        outcome: `created`, `updated`, or `found` where nothing was asked for.
+        to: the kind of its actions: `do-nothing` shows it in the UI only.
+    """
+
+    key: str
+    name: str
+    enabled: bool
+    outcome: str
+    to: tuple[str, ...]
+    description: str
+
+
+async def install(
+    client: PrefectClient,
+    wanted: Sequence[Alarm],
+    *,
+    to: str | None = None,
+    enabled: bool | None = None,
+) -> list[InstalledAlarm]:
+    """Create what is missing and bring the rest up to date.
+
+    Args:
+        to: the block that messages go through, as `TYPE/NAME`; None leaves it as it is, which for a
+            new one means nowhere: it shows in the UI.
+        enabled: switch them on or off; None leaves the switch as it is, and new ones off.
+
+    Raises:
+        NoSuchBlock: `to` names no block of this server.
+    """
+    block_id = await _block_id(client, to) if to else None
+    found = await _existing(client)
+    done = []
+    for alarm in wanted:
+        before = found.get(alarm.name)
+        on = enabled if enabled is not None else (before.enabled if before else False)
+        actions = _actions(alarm, to, block_id)
+        if to is None and before is not None:
+            actions = list(before.actions)
+        automation = _automation(alarm, actions, on)
+        if before is None:
+            await client.create_automation(automation)
+        else:
+            await client.update_automation(before.id, automation)
+        done.append(_installed(alarm, automation, "updated" if before else "created"))
+    return done
+
+
+async def install_missing(client: PrefectClient) -> list[InstalledAlarm]:
+    """Create, switched off, what the server does not have yet; change nothing."""
+    found = await _existing(client)
+    return await install(client, [alarm for alarm in alarms() if alarm.name not in found])
+
+
+async def installed(client: PrefectClient) -> list[InstalledAlarm]:
+    """The alarms that the server has."""
+    found = await _existing(client)
+    return [
+        _installed(alarm, found[alarm.name], "found") for alarm in ALARMS if alarm.name in found
+    ]
+
+
+async def remove(client: PrefectClient) -> list[str]:
+    """Delete all alarms; the names of those that were there."""
+    found = await _existing(client)
+    for automation in found.values():
+        await client.delete_automation(automation.id)
+    return sorted(found)
+
+
+async def _existing(client: PrefectClient) -> dict[str, Automation]:
+    """Ours among the server's automations; of one that is there twice, the extra one goes."""
+    found: dict[str, Automation] = {}
+    names = {alarm.name for alarm in ALARMS}
+    for automation in await client.read_automations():
+        if automation.name not in names:
+            continue
+        if automation.name in found:
+            await client.delete_automation(automation.id)
+        else:
+            found[automation.name] = automation
+    return found
+
+
+def _automation(alarm: Alarm, actions: list[ActionTypesOrUnknown], enabled: bool) -> AutomationCore:
+    return AutomationCore(
+        name=alarm.name,
+        description=alarm.description,
+        tags=_TAGS,
+        enabled=enabled,
+        trigger=EventTrigger(
+            expect=set(alarm.expect),
+            after=set(alarm.after),
+            for_each={"prefect.resource.id"},
+            # One that goes off at once then keeps quiet about the same thing for `within`.
+            posture=Posture.Proactive if alarm.after else Posture.Reactive,
+            threshold=1,
+            within=alarm.within,
+        ),
+        actions=actions,
+    )
+
+
+def _actions(alarm: Alarm, to: str | None, block_id: UUID | None) -> list[ActionTypesOrUnknown]:
+    if to is None or block_id is None:
+        return [DoNothing()]
+    if to.partition("/")[0] == _WEBHOOK:
+        return [
+            CallWebhook.model_validate({"block_document_id": block_id, "payload": _payload(alarm)})
+        ]
+    return [
+        SendNotification.model_validate(
+            {"block_document_id": block_id, "subject": alarm.subject, "body": alarm.body}
+        )
+    ]
+
+
+def _payload(alarm: Alarm) -> str:
+    """A JSON document; chat programs show its `text`. `tojson` quotes what comes from outside."""
+    return (
+        f"{{% set subject %}}{alarm.subject}{{% endset %}}"
+        f"{{% set text %}}{alarm.body}{{% endset %}}"
+        f'{{"alarm": "{alarm.key}", "subject": {{{{ subject | tojson }}}}, '
+        '"text": {{ text | tojson }}, "event": {{ event.event | tojson }}, '
+        '"facts": {{ event.payload | tojson }}}'
+    )
+
+
+async def _block_id(client: PrefectClient, reference: str) -> UUID:
+    slug, _, name = reference.partition("/")
+    try:
+        document = await client.read_block_document_by_name(name, slug, include_secrets=False)
+    except (ObjectNotFound, PrefectHTTPStatusError) as error:
+        raise NoSuchBlock(reference) from error
+    return document.id
+
+
+def _installed(alarm: Alarm, automation: AutomationCore, outcome: str) -> InstalledAlarm:
+    return InstalledAlarm(
+        key=alarm.key,
+        name=alarm.name,
+        enabled=automation.enabled,
+        outcome=outcome,
+        to=tuple(action.type for action in automation.actions),
+        description=automation.description,
+    )

@@ -1,0 +1,183 @@
+"""Serve the deployments: `python -m headrace.cli.deployments.runner HOME PLAN FOLDER`.
+
+Imports Prefect and the flows while the server still starts, registers everything, then starts what
+is due, each run as a process of its own. The plan is looked at every few seconds: a change is
+registered without a restart.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+from uuid import UUID
+
+from headrace.cli.deployments.note import ServingNote, write_note
+from headrace.cli.deployments.plan import Plan, read_plan
+from headrace.cli.server.address import is_healthy
+from headrace.cli.server.managed import START_TIMEOUT_S
+from headrace.cli.server.process import TOKEN_VARIABLE
+from headrace.cli.server.state import StateFolder
+from headrace.errors import HeadraceError
+
+if TYPE_CHECKING:
+    from prefect.runner import Runner
+    from prefect.client.orchestration import PrefectClient
+
+#: How often the server is asked what is due (Prefect's default: 10 s).
+POLL_S = 5.0
+_PLAN_LOOK_S = 2.0
+
+
+class Serving:
+    """What one runner serves, and what it tells of it.
+
+    Args:
+        folder: the state folder.
+        token: what this process is known by.
+        plan_path: the list of deployments.
+        work_folder: where runs work.
+    """
+
+    def __init__(self, folder: StateFolder, token: str, plan_path: Path, work_folder: Path) -> None:
+        self.plan_path = plan_path
+        self._folder = folder
+        self._note = ServingNote(token=token, plan=str(plan_path), folder=str(work_folder))
+        self._served: dict[UUID, str] = {}
+
+    def tell(self, *, problem: str = "") -> None:
+        """Say what is served, or why nothing is."""
+        note = self._note
+        write_note(
+            self._folder,
+            ServingNote(
+                token=note.token,
+                plan=note.plan,
+                folder=note.folder,
+                deployments=sorted(self._served.values()),
+                problem=problem,
+            ),
+        )
+
+    async def register(self, client: PrefectClient, runner: Runner, plan: Plan) -> None:
+        """Bring the server to what the plan says, and have the runner serve that."""
+        from headrace.cli.deployments.registering import register_deployments, withdraw
+
+        served = await register_deployments(client, plan)
+        await withdraw(client, self._served.keys() - served.keys())
+        for deployment_id, name in served.items():
+            runner._deployment_registry.register_deployment(deployment_id, name)
+        self._served = served
+        self.tell()
+
+    async def follow_plan(self, client: PrefectClient, runner: Runner) -> None:
+        """Register the plan anew whenever its file has changed."""
+        seen = _changed_at(self.plan_path)
+        while True:
+            await asyncio.sleep(_PLAN_LOOK_S)
+            now = _changed_at(self.plan_path)
+            if now == seen:
+                continue
+            seen = now
+            try:
+                await self.register(client, runner, read_plan(self.plan_path))
+            except HeadraceError as error:
+                # What was served before still is.
+                _say(str(error))
+
+    @property
+    def ids(self) -> list[UUID]:
+        """Of the deployments that are served."""
+        return list(self._served)
+
+
+async def serve(serving: Serving, port: int) -> None:
+    """Register everything once the server answers, then start what is due until told to end.
+
+    Raises:
+        HeadraceError: the plan cannot be used.
+    """
+    plan = read_plan(serving.plan_path)
+    from prefect.runner import Runner
+    from prefect.client.orchestration import get_client
+
+    from blocks.registering import register_blocks
+    from headrace.cli.alarms.installing import install_missing
+    from headrace.cli.deployments.leftovers import conclude_dead_runs
+    from headrace.cli.deployments.registering import flow_of
+
+    for each in plan.deployments:
+        flow_of(each)
+    await _wait_for_server(port)
+    # Each deployment has its own limit; one for all would let a long backfill hold up an ingest.
+    runner = Runner(name="headrace", limit=None, pause_on_shutdown=False, query_seconds=POLL_S)
+    async with get_client() as client:
+        await register_blocks(client)
+        await install_missing(client)
+        await serving.register(client, runner, plan)
+        for run_id in await conclude_dead_runs(client, serving.ids):
+            _say(f"run {run_id} was left behind by a runner that is gone")
+        following = asyncio.create_task(serving.follow_plan(client, runner))
+        try:
+            await runner.start()
+        finally:
+            following.cancel()
+
+
+async def _wait_for_server(port: int) -> None:
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while not is_healthy(port):
+        if time.monotonic() > deadline:
+            raise HeadraceError(f"the Prefect server on port {port} does not answer")
+        await asyncio.sleep(0.05)
+
+
+def end_with_parent(parent: int) -> None:
+    """Ask this process to end when the supervisor is gone: nobody would look after it."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1.0)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=watch, daemon=True, name="parent").start()
+
+
+def _changed_at(path: Path) -> int | None:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return None
+
+
+def _say(line: str) -> None:
+    sys.stderr.write(f"runner: {line}\n")
+    sys.stderr.flush()
+
+
+def main(home: str, plan: str, folder: str) -> None:
+    """Serve until told to end; a problem that a person has to solve becomes a note and an exit."""
+    parent = os.getppid()
+    os.chdir(folder)
+    state = StateFolder(Path(home))
+    port = urlsplit(os.environ["PREFECT_API_URL"]).port
+    serving = Serving(state, os.environ[TOKEN_VARIABLE], Path(plan), Path(folder))
+    try:
+        if port is None:
+            raise HeadraceError("PREFECT_API_URL names no port")
+        end_with_parent(parent)
+        asyncio.run(serve(serving, port))
+    except HeadraceError as error:
+        serving.tell(problem=str(error))
+        _say(str(error))
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

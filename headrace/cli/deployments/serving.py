@@ -1,0 +1,85 @@
+"""The serving process as `up` sees it: how it is started, and when it is ready.
+
+Imports no Prefect.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from headrace.cli.deployments.exceptions import ServingFailed
+from headrace.cli.deployments.note import DEPLOYMENTS, ServingNote, read_note
+from headrace.cli.server.bytecode import bytecode_environment
+from headrace.cli.server.environment import client_environment
+from headrace.cli.server.managed import Beside, ManagedServer
+from headrace.cli.server.process import NamedProcess
+from headrace.stopping import STOP
+
+#: Longest wait for the first word of a serving process; the slowest seen took 12 s.
+READY_TIMEOUT_S = 90.0
+_LOOK_EVERY_S = 0.05
+
+
+def beside_of(server: ManagedServer, plan: Path, folder: Path) -> Beside:
+    """What serves the deployments of `plan`, with `folder` as the working folder of its runs."""
+    home = server.folder.path.parent
+    command = [
+        sys.executable,
+        "-m",
+        "headrace.cli.deployments.supervisor",
+        str(home),
+        str(plan),
+        str(folder),
+    ]
+    return Beside(DEPLOYMENTS, command, lambda port: serving_environment(home, plan, port))
+
+
+def serving_environment(
+    home: Path, plan: Path, port: int, environ: Mapping[str, str] = os.environ
+) -> dict[str, str]:
+    """The whole environment of the serving process and of the runs it starts."""
+    path = [str(plan.parent), *filter(None, [environ.get("PYTHONPATH")])]
+    return {
+        # Every line of a run is in the UI; the log keeps what somebody has to look at.
+        "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "WARNING",
+        **environ,
+        **client_environment(port, environ),
+        **bytecode_environment(environ),
+        "HEADRACE_HOME": str(home),
+        # Flows are imported from the plan's folder. What lies in the folder in which `up` was typed
+        # is none of their business, even if it is called `flows`.
+        "PYTHONPATH": os.pathsep.join(path),
+        "PYTHONSAFEPATH": "1",
+    }
+
+
+def wait_until_served(
+    server: ManagedServer,
+    *,
+    timeout_s: float = READY_TIMEOUT_S,
+    sleep: Callable[[float], None] = STOP.sleep,
+    monotonic: Callable[[], float] = time.monotonic,
+) -> ServingNote:
+    """Wait for the serving process to say that its deployments can be started.
+
+    Raises:
+        ServingFailed: it says why they cannot, ended, or says nothing.
+    """
+    process = NamedProcess(server.folder, DEPLOYMENTS)
+    log_path = server.folder.log_path(DEPLOYMENTS)
+    deadline = monotonic() + timeout_s
+    while monotonic() < deadline:
+        record = process.running()
+        if record is None:
+            raise ServingFailed("the process that serves them ended", log_path)
+        note = read_note(server.folder, record.token)
+        if note is not None and note.problem:
+            raise ServingFailed(note.problem, log_path)
+        if note is not None and note.deployments:
+            return note
+        sleep(_LOOK_EVERY_S)
+    raise ServingFailed(f"no word from the process that serves them in {timeout_s:g} s", log_path)
