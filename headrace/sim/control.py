@@ -24,12 +24,11 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from headrace.sim.catalogue import ProductSpec, first_problem
+from headrace.sim.child import PREFIX
 from headrace.sim.exceptions import SpecError
 from headrace.sim.faults import Fault
 from headrace.sim.http import Reply, Request
 from headrace.sim.simulation import ExchangeSimulation
-
-PREFIX = "/_sim/"
 
 
 class _Body(BaseModel):

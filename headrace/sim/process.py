@@ -2,36 +2,20 @@
 
 from __future__ import annotations
 
-import json
-import os
-import select
-import subprocess
-import sys
-import tempfile
-import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from http.client import HTTPConnection
-from types import TracebackType
-from typing import IO, Any, Self
-from urllib.parse import urlsplit
+from typing import Any
 
 from headrace.sim.arrivals import Arrival
 from headrace.sim.catalogue import ProductSpec
-from headrace.sim.control import PREFIX
-from headrace.sim.exceptions import ControlError, ServerStartError
+from headrace.sim.child import ChildServer
 from headrace.sim.faults import Fault, Subject, parse_fault
 from headrace.sim.history import History
-from headrace.sim.listener import HOST
 from headrace.sim.market import LiteralRow
 from headrace.sim.settings import ExchangeSettings
 
-_READY_S = 20.0
-_STOP_S = 5.0
-_CONTROL_TIMEOUT_S = 30.0
 
-
-class SimulatedExchangeProcess:
+class SimulatedExchangeProcess(ChildServer):
     """A simulated exchange as a child process; a context manager.
 
     The moves of `SimulatedExchange` travel over the control endpoint. The child ends with
@@ -56,46 +40,7 @@ class SimulatedExchangeProcess:
         **settings: Any,
     ) -> None:
         self.settings = ExchangeSettings.of(*products, now=now, **settings)
-        self._cpu = cpu
-        self._child: subprocess.Popen[bytes] | None = None
-        self._complaints: IO[bytes] | None = None
-        self.url = ""
-
-    def __enter__(self) -> Self:
-        self._complaints = tempfile.TemporaryFile()
-        self._child = subprocess.Popen(
-            [sys.executable, "-m", "headrace.sim"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._complaints,
-            start_new_session=True,
-        )
-        try:
-            self.url = self._await_url(self._child)
-        except BaseException:
-            self._end()
-            raise
-        if self._cpu is not None and hasattr(os, "sched_setaffinity"):
-            os.sched_setaffinity(self._child.pid, {self._cpu})
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._end()
-
-    @property
-    def port(self) -> int:
-        """Its port on 127.0.0.1."""
-        return int(urlsplit(self.url).port or 0)
-
-    @property
-    def pid(self) -> int:
-        """The child's process id."""
-        return self._running().pid
+        super().__init__("headrace.sim", self.settings.model_dump_json(), cpu=cpu)
 
     def history(self, product: str) -> History:
         """The truth about a product, computed here."""
@@ -150,59 +95,6 @@ class SimulatedExchangeProcess:
     def reset_log(self) -> None:
         """Forget the requests so far."""
         self._control("POST", "reset", {})
-
-    def _control(self, method: str, command: str, body: object = None) -> Any:
-        wire = HTTPConnection(HOST, self.port, timeout=_CONTROL_TIMEOUT_S)
-        try:
-            wire.request(method, f"{PREFIX}{command}", None if body is None else json.dumps(body))
-            answer = wire.getresponse()
-            said = json.loads(answer.read())
-        finally:
-            wire.close()
-        if answer.status != 200:
-            raise ControlError(f"{method} {PREFIX}{command}", answer.status, said["message"])
-        return said
-
-    def _await_url(self, child: subprocess.Popen[bytes]) -> str:
-        assert child.stdin is not None, "opened as a pipe"
-        assert child.stdout is not None, "opened as a pipe"
-        try:
-            child.stdin.write(self.settings.model_dump_json().encode() + b"\n")
-            child.stdin.flush()
-        except BrokenPipeError:
-            pass  # it is gone already; its exit code and last words are told below
-        deadline = time.monotonic() + _READY_S
-        readable, _, _ = select.select([child.stdout], [], [], _READY_S)
-        line = child.stdout.readline() if readable else b""
-        if not line:
-            if readable:
-                child.wait(max(0.1, deadline - time.monotonic()))
-            raise ServerStartError(child.poll(), self._last_words())
-        return str(json.loads(line)["url"])
-
-    def _last_words(self) -> str:
-        assert self._complaints is not None, "opened before the child"
-        self._complaints.seek(0)
-        return self._complaints.read().decode(errors="replace")[-2000:]
-
-    def _running(self) -> subprocess.Popen[bytes]:
-        if self._child is None:
-            raise RuntimeError("enter the process first: with SimulatedExchangeProcess(…)")
-        return self._child
-
-    def _end(self) -> None:
-        child = self._running()
-        for pipe in (child.stdin, child.stdout):
-            if pipe is not None:
-                pipe.close()
-        child.terminate()
-        try:
-            child.wait(_STOP_S)
-        except subprocess.TimeoutExpired:
-            child.kill()
-            child.wait()
-        if self._complaints is not None:
-            self._complaints.close()
 
 
 def _plain(rows: Mapping[int, LiteralRow]) -> dict[str, Any]:

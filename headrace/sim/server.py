@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from headrace.sim.arrivals import Arrival
 from headrace.sim.catalogue import ProductSpec
-from headrace.sim.control import PREFIX, Control
+from headrace.sim.child import PREFIX
+from headrace.sim.control import Control
 from headrace.sim.faults import Fault, parse_fault
 from headrace.sim.history import History
 from headrace.sim.http import Reply, Request
@@ -20,8 +18,7 @@ from headrace.sim.listener import Listener
 from headrace.sim.market import LiteralRow
 from headrace.sim.settings import ExchangeSettings
 from headrace.sim.simulation import ExchangeSimulation
-
-_JOIN_S = 10.0
+from headrace.sim.threaded import ThreadedServer
 
 
 def listener_for(simulation: ExchangeSimulation) -> Listener:
@@ -45,7 +42,7 @@ def listener_for(simulation: ExchangeSimulation) -> Listener:
     )
 
 
-class SimulatedExchange:
+class SimulatedExchange(ThreadedServer):
     """A simulated exchange on a thread of this process; a context manager.
 
     Args:
@@ -69,42 +66,10 @@ class SimulatedExchange:
     ) -> None:
         self.settings = ExchangeSettings.of(*products, now=now, **settings)
         self.simulation = ExchangeSimulation(self.settings, clock=clock)
-        self._stop = asyncio.Event()
-        self._ready = threading.Event()
-        self._failure: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, name="simulated-exchange", daemon=True)
-        self._listener: Listener | None = None
-        self._loop: asyncio.AbstractEventLoop
+        super().__init__("simulated exchange")
 
-    def __enter__(self) -> Self:
-        self._listener = listener_for(self.simulation)
-        self._loop = asyncio.new_event_loop()
-        self._thread.start()
-        self._ready.wait()
-        if self._failure is not None:
-            raise self._failure
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join(_JOIN_S)
-        if self._thread.is_alive():
-            raise RuntimeError(f"the simulated exchange did not stop within {_JOIN_S:.0f} s")
-
-    @property
-    def url(self) -> str:
-        """Its base URL, without a slash at the end."""
-        return self._open_listener().url
-
-    @property
-    def port(self) -> int:
-        """Its port on 127.0.0.1."""
-        return self._open_listener().port
+    def _make_listener(self) -> Listener:
+        return listener_for(self.simulation)
 
     def history(self, product: str) -> History:
         """The truth about a product."""
@@ -157,43 +122,3 @@ class SimulatedExchange:
     def reset_log(self) -> None:
         """Forget the requests so far."""
         self.simulation.reset_log()
-
-    def _run(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        try:
-            self._loop.run_until_complete(self._serve())
-        except BaseException as error:
-            self._failure = error  # raised on the thread that entered, if it still waits
-            raise
-        finally:
-            self._ready.set()
-            self._loop.run_until_complete(_cancel_all(self._loop))
-            self._loop.close()
-
-    async def _serve(self) -> None:
-        listener = self._open_listener()
-        listener.mind_door()
-        self._ready.set()
-        await listener.run(self._stop)
-
-    def _mind_door(self) -> None:
-        """Shut or open the door before the caller goes on."""
-        if self._listener is not None and self._thread.is_alive():
-            asyncio.run_coroutine_threadsafe(_mind(self._listener), self._loop).result(_JOIN_S)
-
-    def _open_listener(self) -> Listener:
-        if self._listener is None:
-            raise RuntimeError("enter the simulated exchange first: with SimulatedExchange(…)")
-        return self._listener
-
-
-async def _mind(listener: Listener) -> None:
-    listener.mind_door()
-
-
-async def _cancel_all(loop: asyncio.AbstractEventLoop) -> None:
-    """Let tasks that hang, wait or drip end before their loop does."""
-    tasks = asyncio.all_tasks(loop) - {asyncio.current_task()}
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)

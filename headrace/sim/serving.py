@@ -29,8 +29,15 @@ def serve(
         PortInUseError: the port is taken.
     """
     simulation = ExchangeSimulation(settings)
-    asyncio.run(_serve(listener_for(simulation), on_ready, parent_fd))
+    serve_listener(listener_for(simulation), on_ready, parent_fd=parent_fd)
     return simulation
+
+
+def serve_listener(
+    listener: Listener, on_ready: Callable[[str], None], *, parent_fd: int | None = None
+) -> None:
+    """Serve any listener until SIGINT or SIGTERM; arguments as for `serve`."""
+    asyncio.run(_serve(listener, on_ready, parent_fd))
 
 
 async def _serve(

@@ -1,0 +1,138 @@
+"""A simulated server in a process of its own: it shares no interpreter lock with a bench."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import subprocess
+import sys
+import tempfile
+import time
+from http.client import HTTPConnection
+from types import TracebackType
+from typing import IO, Any, Self
+from urllib.parse import urlsplit
+
+from headrace.sim.exceptions import ControlError, ServerStartError
+from headrace.sim.listener import HOST
+
+_READY_S = 20.0
+_STOP_S = 5.0
+_CONTROL_TIMEOUT_S = 30.0
+
+#: What control commands lie below; none of them counts for limits, latency, faults or the log.
+PREFIX = "/_sim/"
+
+
+class ChildServer:
+    """A simulated server as a child process, for the time of a `with` block.
+
+    The child takes its settings as one line of JSON on stdin, says its URL as one on stdout, and
+    ends with this process, however that ends. It is steered over its control endpoint.
+
+    Args:
+        module: run as `python -m`.
+        settings: the line of JSON.
+        cpu: pin the child to this core, where the system can.
+
+    Raises:
+        ServerStartError: on entry, when the child does not come up.
+    """
+
+    def __init__(self, module: str, settings: str, *, cpu: int | None = None) -> None:
+        self._module = module
+        self._settings = settings
+        self._cpu = cpu
+        self._child: subprocess.Popen[bytes] | None = None
+        self._complaints: IO[bytes] | None = None
+        self.url = ""
+
+    def __enter__(self) -> Self:
+        self._complaints = tempfile.TemporaryFile()
+        self._child = subprocess.Popen(
+            [sys.executable, "-m", self._module],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._complaints,
+            start_new_session=True,
+        )
+        try:
+            self.url = self._await_url(self._child)
+        except BaseException:
+            self._end()
+            raise
+        if self._cpu is not None and hasattr(os, "sched_setaffinity"):
+            os.sched_setaffinity(self._child.pid, {self._cpu})
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._end()
+
+    @property
+    def port(self) -> int:
+        """Its port on 127.0.0.1."""
+        return int(urlsplit(self.url).port or 0)
+
+    @property
+    def pid(self) -> int:
+        """The child's process id."""
+        return self._running().pid
+
+    def _control(self, method: str, command: str, body: object = None) -> Any:
+        wire = HTTPConnection(HOST, self.port, timeout=_CONTROL_TIMEOUT_S)
+        try:
+            wire.request(method, f"{PREFIX}{command}", None if body is None else json.dumps(body))
+            answer = wire.getresponse()
+            said = json.loads(answer.read())
+        finally:
+            wire.close()
+        if answer.status != 200:
+            raise ControlError(f"{method} {PREFIX}{command}", answer.status, said["message"])
+        return said
+
+    def _await_url(self, child: subprocess.Popen[bytes]) -> str:
+        assert child.stdin is not None, "opened as a pipe"
+        assert child.stdout is not None, "opened as a pipe"
+        try:
+            child.stdin.write(self._settings.encode() + b"\n")
+            child.stdin.flush()
+        except BrokenPipeError:
+            pass  # it is gone already; its exit code and last words are told below
+        deadline = time.monotonic() + _READY_S
+        readable, _, _ = select.select([child.stdout], [], [], _READY_S)
+        line = child.stdout.readline() if readable else b""
+        if not line:
+            if readable:
+                child.wait(max(0.1, deadline - time.monotonic()))
+            raise ServerStartError(child.poll(), self._last_words())
+        return str(json.loads(line)["url"])
+
+    def _last_words(self) -> str:
+        assert self._complaints is not None, "opened before the child"
+        self._complaints.seek(0)
+        return self._complaints.read().decode(errors="replace")[-2000:]
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        if self._child is None:
+            raise RuntimeError(f"enter the process first: with {type(self).__name__}(…)")
+        return self._child
+
+    def _end(self) -> None:
+        child = self._running()
+        for pipe in (child.stdin, child.stdout):
+            if pipe is not None:
+                pipe.close()
+        child.terminate()
+        try:
+            child.wait(_STOP_S)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.wait()
+        if self._complaints is not None:
+            self._complaints.close()
