@@ -64,6 +64,10 @@ class Settings(BaseSettings):
         default=20, description="Products with series of their own; all others are one."
     )
 
+    looker_vault: str = Field(
+        default="data/looker.sqlite", description="The vault of Looker's content: one SQLite file."
+    )
+
     @property
     def quota_folder(self) -> Path:
         """State of quotas and breakers."""

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from headrace import __version__
-from headrace.cli import blocks, breaker, checkpoint, lease, metrics, pull, quota, sim, up
+from headrace.cli import blocks, breaker, checkpoint, lease, looker, metrics, pull, quota, sim, up
 from headrace.cli.alarms import command as alarms
 from headrace.cli.audit import audit
 from headrace.cli.demo import demo
@@ -37,6 +37,7 @@ app.add_typer(blocks.app, name="blocks")
 app.add_typer(alarms.app, name="alarms")
 app.add_typer(checkpoint.app, name="checkpoint")
 app.add_typer(lease.app, name="lease")
+app.add_typer(looker.app, name="looker")
 app.add_typer(quota.app, name="quota")
 app.add_typer(breaker.app, name="breaker")
 app.add_typer(metrics.app, name="metrics")

@@ -36,6 +36,29 @@ class Contents:
             ).fetchall()
         return {type_: (live, deleted) for type_, live, deleted in rows}
 
+    def sizes(self) -> dict[str, dict[str, int]]:
+        """Per type: items, deleted, versions, and the bytes of all bodies as sent and as stored."""
+        names = ("items", "deleted", "versions", "body_bytes", "stored_bytes")
+        with self._file.reading() as db:
+            rows = db.execute(
+                "SELECT type, COUNT(DISTINCT key) FILTER (WHERE deletion IS NULL),"
+                " COUNT(DISTINCT key) FILTER (WHERE deletion IS NOT NULL),"
+                " COUNT(*), SUM(size_bytes), SUM(LENGTH(body))"
+                " FROM item JOIN body ON body.item = item.key GROUP BY type ORDER BY type"
+            ).fetchall()
+        return {type_: dict(zip(names, numbers, strict=True)) for type_, *numbers in rows}
+
+    def events(self, type_: str, item_id: str) -> list[dict[str, Any]]:
+        """When an item was deleted and returned, oldest first: kind, at, session, evidence."""
+        with self._file.reading() as db:
+            rows = db.execute(
+                "SELECT event.kind, event.at, event.session, event.evidence"
+                " FROM event JOIN item ON item.key = event.item"
+                " WHERE type = ? AND id = ? ORDER BY event.rowid",
+                (type_, item_id),
+            ).fetchall()
+        return [dict(zip(("kind", "at", "session", "evidence"), row, strict=True)) for row in rows]
+
     def row(self, type_: str, item_id: str) -> Row | None:
         """One item without its body; None if the vault does not hold it."""
         with self._file.reading() as db:

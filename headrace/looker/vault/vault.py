@@ -64,7 +64,7 @@ class Vault:
     def __init__(self, file: VaultFile, *, now: Callable[[], datetime] = _now) -> None:
         self.file = file
         self.path = file.path
-        self._now = lambda: utc_text(now())
+        self._now: Callable[[], str] = lambda: utc_text(now())
         self.sessions = Sessions(file, self._now)
         self.contents = Contents(file)
         self.listings = Listings(file, self._now)

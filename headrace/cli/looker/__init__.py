@@ -1,0 +1,18 @@
+"""`headrace looker …`: Looker's content into a vault, and what can be done with a vault."""
+
+from __future__ import annotations
+
+import typer
+
+from headrace.cli.looker import contents, failures
+
+app = typer.Typer(help="Looker's content, kept in a vault.", no_args_is_help=True)
+app.command("list")(contents.list_items)
+app.command("info")(contents.info)
+app.command("show")(contents.show)
+app.command("failures")(failures.failures)
+
+
+@app.callback()
+def looker() -> None:
+    """Looker's content, kept in a vault."""

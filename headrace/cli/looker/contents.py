@@ -1,0 +1,183 @@
+"""`headrace looker list|info|show`: what a vault holds."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from headrace.cli.looker.options import (
+    IdArgument,
+    Json,
+    TypeArgument,
+    VaultPath,
+    known_types,
+    one_line,
+    opened,
+    print_json,
+)
+from headrace.looker.content import TYPES, content_of
+from headrace.looker.vault import Body, Row, Session, Vault
+
+
+def list_items(
+    type_: Annotated[
+        str | None,
+        typer.Argument(metavar="[TYPE]", help=f"One of {', '.join(TYPES)}; all if left out."),
+    ] = None,
+    vault: VaultPath = None,
+    deleted: Annotated[
+        bool, typer.Option("--deleted", help="Also what is deleted on the server.")
+    ] = False,
+    folder: Annotated[str | None, typer.Option(help="Only in the folder with this id.")] = None,
+    text: Annotated[str, typer.Option("--search", help="Only where the name or id holds it.")] = "",
+    limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 1_000_000,
+    as_json: Json = False,
+) -> None:
+    """List the items of a vault: type, id, name, folder, when changed and when seen last."""
+    (wanted,) = known_types([type_]) if type_ else ("",)
+    with opened(vault) as source:
+        rows = source.contents.rows(wanted, deleted=deleted, folder=folder, text=text)
+        found = [row for row, _ in zip(rows, range(limit), strict=False)]
+    if as_json:
+        print_json({"items": [_as_dict(row) for row in found]})
+    elif found:
+        Console().print(_table(found))
+    else:
+        typer.echo("the vault holds nothing of that kind")
+
+
+def info(vault: VaultPath = None, as_json: Json = False) -> None:
+    """What a vault holds by type, its size, its last sessions and what is still failing."""
+    with opened(vault) as source:
+        told = _info(source)
+    if as_json:
+        print_json(told)
+        return
+    typer.echo(f"vault     {told['vault']} ({told['size_bytes'] / 1e6:,.1f} MB)")
+    typer.echo(f"looker    {told['source'] or 'nothing extracted yet'}")
+    typer.echo(f"failures  {told['failures']} open (headrace looker failures)")
+    table = Table("type", *("items", "deleted", "versions", "bodies", "stored"))
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for name, of_type in told["types"].items():
+        table.add_row(
+            name,
+            f"{of_type['items']:,}",
+            f"{of_type['deleted']:,}",
+            f"{of_type['versions']:,}",
+            f"{of_type['body_bytes'] / 1e6:,.1f} MB",
+            f"{of_type['stored_bytes'] / 1e6:,.1f} MB",
+        )
+    Console().print(table)
+    sessions = Table("session", "kind", "status", "started", "ended", "run")
+    for session in told["sessions"]:
+        sessions.add_row(
+            *(
+                Text(str(session[name] or ""))
+                for name in ("id", "kind", "status", "started_at", "ended_at", "run_id")
+            )
+        )
+    Console().print(sessions)
+
+
+def show(
+    type_: TypeArgument,
+    item_id: IdArgument,
+    vault: VaultPath = None,
+    version: Annotated[
+        int | None, typer.Option(min=1, help="An older version; the current one if left out.")
+    ] = None,
+    body: Annotated[
+        bool, typer.Option("--body", help="The body alone, the bytes as the server sent them.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Show one item: what the vault knows of it, its versions, and its body."""
+    content_of(type_)
+    with opened(vault) as source:
+        shown = source.contents.body(type_, item_id, version=version)
+        row = source.contents.row(type_, item_id)
+        history = source.contents.versions(type_, item_id)
+        events = source.contents.events(type_, item_id)
+    if body:
+        sys.stdout.buffer.write(shown.body)
+        sys.stdout.buffer.flush()
+        return
+    assert row is not None
+    if as_json:
+        print_json(
+            {
+                **_as_dict(row),
+                "versions": [_version(one) for one in history],
+                "events": events,
+                "shown_version": shown.version,
+                "body": shown.body.decode("utf-8", "backslashreplace"),
+            }
+        )
+        return
+    for name, value in _as_dict(row).items():
+        typer.echo(f"{name:14}{one_line(str(value) if value is not None else '-')}")
+    for one in history:
+        mark = "*" if one.version == shown.version else " "
+        typer.echo(
+            f"version {one.version:>4}{mark} {one.stored_at} session {one.session} from "
+            f"{one.origin}, {len(one.body):,} bytes, sha256 {one.hash.hex()}"
+        )
+    for event in events:
+        typer.echo(f"{event['kind']:13} {event['at']} session {event['session']}: "
+                   f"{one_line(event['evidence'])}")  # fmt: skip
+    typer.echo("(headrace looker show --body prints the body)")
+
+
+def _info(vault: Vault) -> dict[str, Any]:
+    return {
+        "vault": str(vault.path),
+        "source": vault.source,
+        "size_bytes": vault.path.stat().st_size,
+        "types": vault.contents.sizes(),
+        "failures": len(vault.failures.open()),
+        "sessions": [_session(session) for session in vault.sessions.list(limit=10)],
+    }
+
+
+def _session(session: Session) -> dict[str, Any]:
+    return {**asdict(session), "status": session.status.value}
+
+
+def _as_dict(row: Row) -> dict[str, Any]:
+    return {**asdict(row), "hash": row.hash.hex()}
+
+
+def _version(body: Body) -> dict[str, Any]:
+    return {
+        "version": body.version,
+        "session": body.session,
+        "stored_at": body.stored_at,
+        "origin": body.origin,
+        "size_bytes": len(body.body),
+        "sha256": body.hash.hex(),
+    }
+
+
+def _table(rows: list[Row]) -> Table:
+    table = Table("type", "id", "name", "folder", "updated", "seen", "version", "deleted")
+    for row in rows:
+        cells = (
+            row.type,
+            row.id,
+            one_line(row.name),
+            row.folder or "",
+            (row.updated_at or "")[:19],
+            row.seen_at[:19],
+            str(row.version),
+            row.deletion or "",
+        )
+        # As Text, since names come from outside and must not be read as markup.
+        table.add_row(*(Text(one_line(cell), overflow="fold") for cell in cells))
+    return table
