@@ -43,13 +43,19 @@ class Session:
 
 
 class Page(NamedTuple):
-    """A page that was answered and stored: it need not be asked for again in its session."""
+    """A page that was answered and stored: it need not be asked for again in its session.
+
+    `first` and `last` are the ids at its ends: neighbouring pages overlap in one item, which shows
+    that nothing moved between them.
+    """
 
     type: str
     listing: str
     start: int
     size: int
     items: int
+    first: str = ""
+    last: str = ""
 
 
 class Failed(NamedTuple):

@@ -19,7 +19,7 @@ class Progress:
         """The stored pages of a listing, by their start."""
         with self._file.reading() as db:
             rows = db.execute(
-                "SELECT type, listing, start, size, items FROM page"
+                "SELECT type, listing, start, size, items, first, last FROM page"
                 " WHERE session = ? AND type = ? AND listing = ? ORDER BY start, size",
                 (session, type_, listing),
             ).fetchall()
@@ -53,8 +53,8 @@ class Progress:
 def add_pages(db: sqlite3.Connection, session: int, pages: Iterable[Page]) -> None:
     """Record pages as stored, in the transaction that stores what was on them."""
     db.executemany(
-        "INSERT OR REPLACE INTO page (session, type, listing, start, size, items)"
-        " VALUES (?, ?, ?, ?, ?, ?)",
+        "INSERT OR REPLACE INTO page (session, type, listing, start, size, items, first,"
+        " last) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         [(session, *page) for page in pages],
     )
 
