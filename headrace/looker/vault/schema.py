@@ -76,9 +76,9 @@ CREATE TABLE page (                   -- what a killed run need not ask for agai
     listing TEXT NOT NULL,
     start INTEGER NOT NULL,           -- the offset
     size INTEGER NOT NULL,            -- the limit
-    items INTEGER NOT NULL,
+    items INTEGER NOT NULL,           -- how many came
     first TEXT NOT NULL DEFAULT '',   -- ids at its ends: neighbours overlap in one
-    last TEXT NOT NULL DEFAULT '',           -- how many came
+    last TEXT NOT NULL DEFAULT '',
     PRIMARY KEY (session, type, listing, start, size)
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE todo (                   -- listed, body not fetched yet
