@@ -184,10 +184,10 @@ def _why(
             return WrongHash(
                 symbol, seq, f"its hash is {hash_:016x}, its content has {computed:016x}"
             )
-    error = why_not_next(symbol, seq, prev_hash, position)
-    if error is None:
+    reason = why_not_next(symbol, seq, prev_hash, position)
+    if reason is None:
         raise RuntimeError(f"symbol {symbol}, seq {seq}: the two checks of a record disagree")
-    return error
+    return reason
 
 
 def why_not_next(symbol_id: int, seq: int, prev_hash: int, position: Position) -> ChainError | None:

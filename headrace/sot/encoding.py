@@ -8,7 +8,7 @@ Equal records have equal bodies and the other way round: there is no second spel
 from __future__ import annotations
 
 import struct
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
 from headrace.sot.exceptions import MalformedRecord
 from headrace.sot.layout import (
@@ -180,12 +180,10 @@ def decode(body: bytes) -> Record:
         hash=hash_,
         hash_version=hash_version,
         input=Input(input_seq, crc, input_symbol, data),
-        order_update=OrderUpdate(*update[0], client_order_id=cursor.text()) if update else None,
+        order_update=OrderUpdate(*(*update[0], cursor.text())) if update else None,
         trades=tuple(Trade(*values) for values in matched),
         balance_events=tuple(BalanceEvent(*values) for values in balances),
-        order_placements=tuple(
-            OrderPlacement(*values, client_order_id=cursor.text()) for values in placed
-        ),
+        order_placements=tuple(OrderPlacement(*(*values, cursor.text())) for values in placed),
         order_completions=tuple(OrderCompletion(*values) for values in completed),
     )
 
@@ -197,7 +195,7 @@ class _Cursor:
         self._body = body
         self._offset = offset
 
-    def items(self, layout: struct.Struct, count: int) -> list[tuple[int, ...]]:
+    def items(self, layout: struct.Struct, count: int) -> list[tuple[Any, ...]]:
         return list(layout.iter_unpack(self.take(layout.size * count))) if count else []
 
     def take(self, size: int) -> bytes:

@@ -31,6 +31,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
+from headrace.sot.exceptions import DamagedLog
 from headrace.sot.position import Position
 
 
@@ -190,6 +191,14 @@ class SotStore(Protocol):
 
         Raises:
             DamagedLog: on reaching what cannot be read, after every good block before it.
+        """
+        ...
+
+    def damages(self) -> list[DamagedLog]:
+        """What is wrong with the store itself: all that a scan of the chains would not meet.
+
+        Missing ends, broken headers, spoilt files beside the chains, parked records that cannot be
+        read. Empty for a store that keeps its own tables in order.
         """
         ...
 

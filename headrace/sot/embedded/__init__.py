@@ -1,0 +1,1 @@
+"""The embedded store: append-only files of compressed blocks, durable when acknowledged."""

@@ -1,0 +1,122 @@
+"""`store.json`: what a folder of volumes is, decided when it is made and never changed."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from xxhash import xxh3_64_hexdigest
+
+from headrace.sot.embedded.volume import sync_folder
+from headrace.sot.exceptions import DamagedLog, NewerLog, StoreMisconfigured, StoreUnavailable
+
+FILE_NAME: Final = "store.json"
+_KIND: Final = "headrace source-of-truth log"
+_FORMAT: Final = 1
+DEFAULT_VOLUMES: Final = 64
+MAX_VOLUMES: Final = 4096
+
+
+class Charter(msgspec.Struct, frozen=True):
+    """What is fixed for a store.
+
+    Attributes:
+        volumes: number of volumes; a symbol lies in volume `symbol_id % volumes`, for good.
+    """
+
+    kind: str
+    format: int
+    volumes: int
+
+
+def load_or_make(folder: Path, volumes: int) -> Charter:
+    """The charter of `folder`; made, with the folder, if there is none.
+
+    Raises:
+        DamagedLog, NewerLog: it is not what this version writes.
+        StoreMisconfigured: the folder is a file, or holds something else.
+    """
+    path = folder / FILE_NAME
+    try:
+        if not path.exists():
+            _make(folder, path, volumes)
+        return _parsed(path, path.read_bytes())
+    except NotADirectoryError as error:
+        raise StoreMisconfigured(str(folder), "it is not a folder") from error
+    except OSError as error:
+        raise StoreUnavailable(
+            str(folder), "opening the store", error.strerror or str(error)
+        ) from error
+
+
+def load(folder: Path) -> Charter | None:
+    """The charter of `folder`, None if there is no store.
+
+    Raises:
+        DamagedLog, NewerLog: it is not what this version writes.
+    """
+    path = folder / FILE_NAME
+    try:
+        return _parsed(path, path.read_bytes())
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise StoreUnavailable(
+            str(folder), "opening the store", error.strerror or str(error)
+        ) from error
+
+
+def _make(folder: Path, path: Path, volumes: int) -> None:
+    if not 1 <= volumes <= MAX_VOLUMES:
+        raise StoreMisconfigured(str(folder), f"{volumes} volumes; 1 to {MAX_VOLUMES} are possible")
+    if folder.exists() and not folder.is_dir():
+        raise StoreMisconfigured(str(folder), "it is not a folder")
+    if folder.is_dir() and any(folder.glob("volume-*")):
+        raise DamagedLog(
+            str(path),
+            "it is missing, though there are volumes",
+            hint="Put the file back from a copy of the store",
+        )
+    if folder.is_dir() and any(entry for entry in folder.iterdir() if entry.name[0] != "."):
+        raise StoreMisconfigured(
+            str(folder), "it holds other things", hint="Name an empty folder, or a new one"
+        )
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    draft = folder / f".{FILE_NAME}.{secrets.token_hex(8)}"
+    try:
+        with draft.open("xb") as file:
+            file.write(_content(Charter(_KIND, _FORMAT, volumes)))
+            file.flush()
+            os.fsync(file.fileno())
+        with suppress(FileExistsError):  # another process was first
+            os.link(draft, path)
+    finally:
+        draft.unlink(missing_ok=True)
+    sync_folder(folder)
+    sync_folder(folder.parent)
+
+
+def _content(charter: Charter) -> bytes:
+    fields = msgspec.json.encode(charter)
+    check = xxh3_64_hexdigest(fields)
+    return fields[:-1] + f',"check":"{check}"}}\n'.encode()
+
+
+def _parsed(path: Path, content: bytes) -> Charter:
+    try:
+        charter = msgspec.json.decode(content, type=Charter)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise _damaged(path, str(error)) from error
+    if content != _content(charter) or charter.kind != _KIND:
+        raise _damaged(path, "it fails its check")
+    if charter.format > _FORMAT:
+        raise NewerLog(str(path), charter.format, _FORMAT)
+    return charter
+
+
+def _damaged(path: Path, reason: str) -> DamagedLog:
+    return DamagedLog(str(path), reason, hint="Put the file back from a copy of the store")

@@ -1,0 +1,463 @@
+"""One append-only file of entries, shared by any number of processes.
+
+**Locks.** An append holds the file's lock (flock) alone, a look holds it shared; both first read
+what others have appended since. So a reader never meets a half-written entry of a living writer,
+and two writers judge by the same head. Within a process a mutex does the same for threads.
+
+**Durability.** An append is one write and one fdatasync. If either fails, nothing is acknowledged:
+the file is cut back to where it was, or, if even that fails, the volume takes no more appends from
+this process.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import secrets
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from xxhash import xxh3_64_intdigest
+
+from headrace.sot.embedded.asides import key_of, unpack_keys, unpack_parked
+from headrace.sot.embedded.entry import (
+    FORMAT,
+    HEADER_BYTES,
+    TRAILER_MAGIC,
+    BadEntry,
+    Entry,
+    Kind,
+    check_of,
+    expand,
+    unpack,
+)
+from headrace.sot.embedded.index import SymbolIndex
+from headrace.sot.embedded.tip import Tip, read_tip, write_tip
+from headrace.sot.embedded.walk import Found, Spoilt, TornTail, walk
+from headrace.sot.exceptions import DamagedLog, NewerLog, StoreUnavailable
+from headrace.sot.position import Position
+
+_NAME: Final = b"HRSOTVOL"
+_CHECK_BYTES: Final = 8
+PREAMBLE_BYTES: Final = len(_NAME) + 8 + _CHECK_BYTES
+#: A tip costs two fsyncs; this often it cannot be felt.
+_TIP_EVERY_ENTRIES: Final = 4096
+
+#: Looks at the index under the lock and says what to append.
+Plan = Callable[["Volume"], Sequence[tuple[Entry, bytes]]]
+
+
+class Volume:
+    """`volume-NN.sot` and its index.
+
+    Args:
+        path: the file; made by the first append.
+        number: which volume of the store it is.
+        report_torn: told about a torn tail that was cut.
+    """
+
+    def __init__(self, path: Path, number: int, report_torn: Callable[[TornTail], None]) -> None:
+        self.path = path
+        self.number = number
+        self.symbols: dict[int, SymbolIndex] = {}
+        self.damages: list[DamagedLog] = []
+        self.torn: TornTail | None = None
+        self._report_torn = report_torn
+        self._mutex = threading.RLock()
+        self._descriptor: int | None = None
+        self._end = PREAMBLE_BYTES
+        self._entries = 0
+        self._last_check = 0
+        self._tip_entries = 0
+        self._broken = ""
+        self._wrote = False
+        self._tip: Tip | None = None
+
+    @property
+    def _tip_path(self) -> Path:
+        return self.path.with_suffix(".tip")
+
+    def index(self, symbol_id: int) -> SymbolIndex:
+        """The symbol's index, a new one if it is not there yet."""
+        return self.symbols.setdefault(symbol_id, SymbolIndex(symbol_id))
+
+    @contextmanager
+    def looking(self) -> Iterator[bool]:
+        """Hold the file still and the index up to date; False if there is no file yet."""
+        with self._mutex:
+            if self._descriptor is None and not self._open(create=False):
+                yield False
+                return
+            with self._locked(fcntl.LOCK_SH):
+                self._catch_up()
+                yield True
+
+    def append(self, plan: Plan) -> None:
+        """Append what `plan` decides in view of the index; durable when it returns.
+
+        Raises:
+            DamagedLog: the volume is damaged; nothing is appended to it.
+            StoreUnavailable: it could not be written; nothing was acknowledged.
+        """
+        with self._mutex:
+            if self._descriptor is None:
+                self._open(create=True)
+            with self._locked(fcntl.LOCK_EX):
+                self._catch_up()
+                if self.torn is not None:
+                    self._cut_torn_tail(self.torn)
+                if self.damages:
+                    raise self.damages[0]
+                if self._broken:
+                    raise StoreUnavailable(str(self.path), "writing", self._broken)
+                entries = plan(self)
+                if entries:
+                    self._write(entries)
+            if self._wrote and self._entries - self._tip_entries >= _TIP_EVERY_ENTRIES:
+                self._write_tip()
+
+    def read(self, offset: int) -> tuple[Entry, bytes]:
+        """The entry at `offset` with its payload, every byte of it checked.
+
+        Raises:
+            DamagedLog: it is not what was written.
+        """
+        descriptor = self._opened()
+        header = os.pread(descriptor, HEADER_BYTES, offset)
+        entry: Entry | None = None
+        try:
+            entry = unpack(header)
+            rest = os.pread(descriptor, entry.size_bytes - HEADER_BYTES, offset + HEADER_BYTES)
+            if rest[entry.stored_bytes :] != entry.packed(TRAILER_MAGIC):
+                raise BadEntry("its second header differs from its first")
+            return entry, expand(entry, rest[: entry.stored_bytes])
+        except BadEntry as error:
+            raise self._damage(offset, str(error), entry) from error
+
+    def close(self) -> None:
+        """Write the tip if it lags, and let go of the file."""
+        with self._mutex:
+            if self._descriptor is None:
+                return
+            try:
+                if self._wrote and self._tip_entries < self._entries:
+                    self._write_tip()
+            finally:
+                os.close(self._descriptor)
+                self._descriptor = None
+
+    def _opened(self) -> int:
+        if self._descriptor is None:
+            raise RuntimeError(f"{self.path} is not open")
+        return self._descriptor
+
+    def _open(self, *, create: bool) -> bool:
+        """Open the file and take in its tip; whether there is one."""
+        try:
+            try:
+                self._descriptor = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
+            except PermissionError:
+                self._descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            tip = read_tip(self._tip_path)
+            if tip is not None:
+                self._missing_end(tip)
+                raise self.damages[0] from None
+            if not create:
+                return False
+            self._create()
+            self._descriptor = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
+        except OSError as error:
+            raise self._unavailable("opening", error) from error
+        self._check_preamble(self._descriptor)
+        try:
+            self._tip = read_tip(self._tip_path)
+        except DamagedLog as error:
+            self.damages.append(error)
+        self._tip_entries = self._tip.entries if self._tip else 0
+        return True
+
+    def _create(self) -> None:
+        """Let the file appear with its preamble: an empty one could not be told from damage."""
+        draft = self.path.with_name(f".{self.path.name}.{secrets.token_hex(8)}")
+        try:
+            descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            try:
+                os.write(descriptor, _preamble(self.number))
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+            with suppress(FileExistsError):  # another process was first
+                os.link(draft, self.path)
+            draft.unlink()
+            sync_folder(self.path.parent)
+        except OSError as error:
+            draft.unlink(missing_ok=True)
+            raise self._unavailable("making it", error) from error
+
+    def _check_preamble(self, descriptor: int) -> None:
+        found = os.pread(descriptor, PREAMBLE_BYTES, 0)
+        if found == _preamble(self.number):
+            return
+        os.close(descriptor)
+        self._descriptor = None
+        format_ = int.from_bytes(found[12:16], "little")
+        if found == _preamble(self.number, format_) and format_ > FORMAT:
+            raise NewerLog(str(self.path), format_, FORMAT)
+        raise DamagedLog(
+            f"{self.path} at byte 0",
+            "it does not begin as this volume does",
+            hint="Put the file back from a copy; what other volumes hold is not concerned",
+        )
+
+    @contextmanager
+    def _locked(self, how: int) -> Iterator[None]:
+        descriptor = self._opened()
+        fcntl.flock(descriptor, how)
+        try:
+            yield
+        finally:
+            if self._descriptor is not None:
+                fcntl.flock(descriptor, fcntl.LOCK_UN)
+
+    def _catch_up(self) -> None:
+        """Take in what was appended since the last look."""
+        descriptor = self._opened()
+        size = os.fstat(descriptor).st_size
+        if size < self._end:
+            raise DamagedLog(
+                f"{self.path} at byte {size}", f"it was {self._end} bytes long a moment ago"
+            )
+        first = self._entries == 0 and self._end == PREAMBLE_BYTES
+        self.torn = None
+        last: Found | None = None
+        if size > self._end:
+            steps = walk(
+                descriptor, str(self.path), self._end, size, self._entries, self._last_check
+            )
+            for step in steps:
+                if isinstance(step, TornTail):
+                    self.torn = step
+                else:
+                    last = self._take_in(step)
+        if first:
+            self._check_end(last)
+
+    def _take_in(self, step: Found | Spoilt) -> Found | None:
+        if isinstance(step, Spoilt):
+            self._take_in_spoilt(step)
+            self._end = step.end
+            return None
+        try:
+            self._apply(step.entry, step.offset)
+        except BadEntry as error:
+            self._take_in_misfit(step, str(error))
+        except DamagedLog as error:
+            self.damages.append(error)
+        self._end = step.offset + step.entry.size_bytes
+        self._entries = step.entry.number + 1
+        self._last_check = step.check
+        if self._tip is not None and self._entries == self._tip.entries:
+            self._check_tip(self._tip)
+        return step
+
+    def _apply(self, entry: Entry, offset: int) -> None:
+        index = self.index(entry.symbol_id)
+        if entry.kind is Kind.BLOCK:
+            if index.damage is None:
+                index.grown(entry, offset)
+        elif entry.kind is Kind.CLAIM:
+            index.claimed(entry)
+        elif entry.kind is Kind.VERIFIED:
+            index.verified = Position(entry.first_seq + 1, entry.hash, entry.digest)
+        else:
+            _, raw = self.read(offset)
+            if entry.kind is Kind.PARK:
+                for record in unpack_parked(entry.symbol_id, raw):
+                    index.parked[key_of(record)] = offset
+            else:
+                for key in unpack_keys(raw):
+                    index.parked.pop(key, None)
+
+    def _take_in_misfit(self, step: Found, reason: str) -> None:
+        """A sound entry that does not follow: what came between is gone."""
+        entry = step.entry
+        index = self.index(entry.symbol_id)
+        if entry.kind is Kind.CLAIM:
+            index.epoch = entry.epoch
+            self.damages.append(self._damage(step.offset, reason, entry))
+            return
+        expected = index.position.next_seq if index.position else index.first_seq
+        damage = DamagedLog(
+            f"{self.path} at byte {step.offset}",
+            reason,
+            symbol_id=entry.symbol_id,
+            seq=expected,
+            last_seq=entry.first_seq - 1 if entry.first_seq > expected else None,
+        )
+        index.broken(damage)
+        self.damages.append(damage)
+
+    def _take_in_spoilt(self, step: Spoilt) -> None:
+        damage = self._damage(step.offset, step.reason, step.entry)
+        self.damages.append(damage)
+        if step.entry is None or step.check is None:
+            return
+        entry = step.entry
+        self._entries = entry.number + 1
+        self._last_check = step.check
+        index = self.index(entry.symbol_id)
+        if entry.kind is Kind.BLOCK:
+            index.broken(damage)
+        elif entry.kind is Kind.CLAIM:
+            with suppress(BadEntry):
+                index.claimed(entry)
+            index.epoch = entry.epoch
+
+    def _check_end(self, last: Found | None) -> None:
+        """At the first look: is the last payload whole, and is nothing missing behind it."""
+        if last is not None:
+            try:
+                self.read(last.offset)
+            except DamagedLog as error:
+                self.damages.append(error)
+                if last.entry.kind is Kind.BLOCK:
+                    self._unindex(last, error)
+        if self._tip is not None and self._end < self._tip.size_bytes:
+            self._missing_end(self._tip)
+
+    def _unindex(self, last: Found, damage: DamagedLog) -> None:
+        index = self.index(last.entry.symbol_id)
+        index.broken(damage)
+
+    def _check_tip(self, tip: Tip) -> None:
+        if (self._end, self._last_check) != (tip.size_bytes, tip.last_check):
+            self.damages.append(
+                DamagedLog(
+                    f"{self.path} at byte {self._end}",
+                    f"entry {tip.entries - 1} is not the one that stood there when it was closed",
+                )
+            )
+
+    def _missing_end(self, tip: Tip) -> None:
+        missing = tip.size_bytes - self._end
+        reason = f"its last {missing} bytes, which were acknowledged, are gone"
+        named = 0
+        for symbol_id, next_seq in tip.heads.items():
+            index = self.index(symbol_id)
+            have = index.position.next_seq if index.position else 0
+            if have < next_seq and index.damage is None:
+                damage = DamagedLog(
+                    f"{self.path} at byte {self._end}",
+                    reason,
+                    symbol_id=symbol_id,
+                    seq=have,
+                    last_seq=next_seq - 1,
+                )
+                index.broken(damage)
+                self.damages.append(damage)
+                named += 1
+        if not named:
+            self.damages.append(DamagedLog(f"{self.path} at byte {self._end}", reason))
+
+    def _cut_torn_tail(self, torn: TornTail) -> None:
+        """Keep a copy of the torn bytes beside the volume, then cut them off."""
+        descriptor = self._opened()
+        copy = self.path.with_name(f"{self.path.name}.torn-{torn.offset}-{secrets.token_hex(4)}")
+        try:
+            copy.write_bytes(os.pread(descriptor, torn.size_bytes, torn.offset))
+            os.ftruncate(descriptor, torn.offset)
+            os.fsync(descriptor)
+        except OSError as error:
+            raise self._unavailable("cutting a torn tail", error) from error
+        self.torn = None
+        self._report_torn(torn)
+
+    def _write(self, entries: Sequence[tuple[Entry, bytes]]) -> None:
+        descriptor = self._opened()
+        pieces: list[bytes] = []
+        placed: list[tuple[Entry, int]] = []
+        end, number, check = self._end, self._entries, self._last_check
+        for entry, stored in entries:
+            final = entry.placed(number, check)
+            header = final.packed()
+            pieces += (header, stored, final.packed(TRAILER_MAGIC))
+            placed.append((final, end))
+            end += final.size_bytes
+            number, check = number + 1, check_of(header)
+        left = memoryview(b"".join(pieces))
+        at = self._end
+        try:
+            while left:
+                written = os.pwrite(descriptor, left, at)
+                left, at = left[written:], at + written
+            os.fdatasync(descriptor)
+        except OSError as error:
+            self._take_back(descriptor, error)
+            raise self._unavailable("writing", error) from error
+        self._wrote = True
+        for final, offset in placed:
+            self._apply(final, offset)
+        self._end, self._entries, self._last_check = end, number, check
+
+    def _take_back(self, descriptor: int, cause: OSError) -> None:
+        """Cut off what a failed append left; a failed sync leaves nothing to trust."""
+        if cause.errno != errno.ENOSPC:
+            self._broken = f"an earlier append failed: {cause.strerror}"
+        try:
+            os.ftruncate(descriptor, self._end)
+        except OSError as error:
+            self._broken = f"a failed append could not be taken back: {error.strerror}"
+
+    def _write_tip(self) -> None:
+        heads = {
+            symbol_id: index.position.next_seq
+            for symbol_id, index in self.symbols.items()
+            if index.position is not None
+        }
+        try:
+            write_tip(self._tip_path, Tip(self._end, self._entries, self._last_check, heads))
+        except OSError as error:
+            raise self._unavailable("writing its tip", error) from error
+        self._tip_entries = self._entries
+
+    def _damage(self, offset: int, reason: str, entry: Entry | None) -> DamagedLog:
+        where = f"{self.path} at byte {offset}"
+        if entry is None:
+            return DamagedLog(where, reason)
+        if entry.kind is Kind.BLOCK:
+            return DamagedLog(
+                where,
+                reason,
+                symbol_id=entry.symbol_id,
+                seq=entry.first_seq,
+                last_seq=entry.last_seq,
+            )
+        what = f"an entry of kind {entry.kind.name.lower()}: {reason}"
+        return DamagedLog(where, what, symbol_id=entry.symbol_id)
+
+    def _unavailable(self, action: str, error: OSError) -> StoreUnavailable:
+        hint = {
+            errno.ENOSPC: "Free some space and start again; what was acknowledged is safe",
+            errno.EACCES: "Make the folder and its files writable for this user",
+            errno.EROFS: "Make the folder and its files writable for this user",
+        }.get(error.errno or 0, "")
+        return StoreUnavailable(str(self.path), action, error.strerror or str(error), hint=hint)
+
+
+def _preamble(number: int, format_: int = FORMAT) -> bytes:
+    fields = _NAME + number.to_bytes(4, "little") + format_.to_bytes(4, "little")
+    return fields + xxh3_64_intdigest(fields).to_bytes(_CHECK_BYTES, "little")
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the entries of a folder durable."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
