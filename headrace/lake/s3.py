@@ -106,6 +106,15 @@ class S3Store:
         """See `Store.tail`."""
         return self._run("GetObject", key, lambda _: self._read_tail(key, size_bytes))
 
+    def span(self, key: str, start: int, size_bytes: int) -> bytes:
+        """`size_bytes` of the object from byte `start` on: for readers of large objects.
+
+        Raises:
+            ObjectMissing: if there is none.
+        """
+        wanted = f"bytes={start}-{start + size_bytes - 1}"
+        return self._run("GetObject", key, lambda _: self._read(key, Range=wanted))
+
     def exists(self, key: str) -> bool:
         """See `Store.exists`."""
         try:

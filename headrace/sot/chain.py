@@ -43,7 +43,7 @@ from headrace.sot.layout import (
 )
 from headrace.sot.layout_check import check_body
 from headrace.sot.position import Position
-from headrace.sot.record import HASH_XXH3_V1
+from headrace.sot.record import HASH_XXH3_V1, U64_MAX
 
 _UPDATE: Final = ORDER_UPDATE.size
 _TRADE: Final = TRADE.size
@@ -67,7 +67,8 @@ class Followed:
         position: the chain's end after the records that do.
         offset: where the first frame begins that does not, or the run's length.
         error: why it does not: a `ChainError`, or a `MalformedRecord` if it is no record at all;
-            None at the end of the run, and where the frame is another symbol's.
+            None at the end of the run or of what was asked for, and where the frame is another
+            symbol's.
     """
 
     position: Position
@@ -75,7 +76,15 @@ class Followed:
     error: ChainError | MalformedRecord | None = None
 
 
-def follow(run: bytes, offset: int, symbol_id: int, position: Position) -> Followed:
+def follow(
+    run: bytes,
+    offset: int,
+    symbol_id: int,
+    position: Position,
+    *,
+    max_records: int = U64_MAX,
+    max_bytes: int = U64_MAX,
+) -> Followed:
     """Check frame after frame against the chain of `symbol_id`, until one does not continue it.
 
     Args:
@@ -83,6 +92,8 @@ def follow(run: bytes, offset: int, symbol_id: int, position: Position) -> Follo
         offset: where to begin in it.
         symbol_id: whose chain it is.
         position: where the chain ends.
+        max_records, max_bytes: stop behind so many records, or behind the one that reaches so many
+            bytes; `error` is None then.
     """
     expected = position.next_seq
     previous = position.hash
@@ -91,7 +102,10 @@ def follow(run: bytes, offset: int, symbol_id: int, position: Position) -> Follo
     unpack = FRAME_HEADER.unpack_from
     sha256 = hashlib.sha256
     from_bytes = int.from_bytes
-    while size - offset >= MIN_FRAME_BYTES:
+    start = offset
+    last = expected + max_records
+    until = min(size - MIN_FRAME_BYTES + 1, offset + max_bytes)
+    while offset < until and expected < last:
         (length, hash_, version, hash_version, has_update, symbol, seq, prev_hash, input_symbol,
          data, trades, balances, placements, completions) = unpack(run, offset)  # fmt: skip
         stop = offset + LENGTH_BYTES + length
@@ -129,12 +143,12 @@ def follow(run: bytes, offset: int, symbol_id: int, position: Position) -> Follo
         while texts:
             if rest < 2:
                 break
-            start = at + 2
-            at = start + run[at] + (run[at + 1] << 8)
+            begin = at + 2
+            at = begin + run[at] + (run[at + 1] << 8)
             rest = stop - at
             if rest < 0:
                 break
-            text = run[start:at]
+            text = run[begin:at]
             if not text.isascii() and not _is_utf8(text):
                 break
             texts -= 1
@@ -150,7 +164,7 @@ def follow(run: bytes, offset: int, symbol_id: int, position: Position) -> Follo
         expected += 1
         offset = stop
     reached = Position(expected, previous, digest)
-    if offset == size:
+    if offset == size or expected >= last or offset >= start + max_bytes:
         return Followed(reached, offset)
     return Followed(reached, offset, _why(run, offset, symbol_id, reached))
 

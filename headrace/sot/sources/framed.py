@@ -1,0 +1,98 @@
+"""The fast way in: a stream of frames."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import BinaryIO
+
+from headrace.sot.exceptions import MalformedInput, MalformedRecord
+from headrace.sot.frames import STREAM_MAGIC, STREAM_NAME, STREAM_VERSION, check_length
+from headrace.sot.layout import FRAME_ROUTE, LENGTH, LENGTH_BYTES, MAX_BODY_BYTES, MIN_FRAME_BYTES
+from headrace.sot.sources.chunk import CHUNK_BYTES, Chunk
+
+
+def read_frames(name: str, file: BinaryIO) -> Iterator[Chunk]:
+    """The records of one framed stream.
+
+    Only the framing is looked at here; who follows the chain looks at the rest.
+
+    Args:
+        name: of the source, for messages.
+        file: at the beginning of the stream.
+
+    Raises:
+        MalformedInput: another version, a length that no frame has, or a frame that is cut off;
+            after everything before it was handed on.
+    """
+    _check_magic(name, file.read(len(STREAM_MAGIC)))
+    start = len(STREAM_MAGIC)
+    number = 0
+    rest = b""
+    while data := file.read(CHUNK_BYTES):
+        run = rest + data
+        chunk, used, reason = _gather(run)
+        if chunk.records:
+            yield chunk
+        number += chunk.records
+        if reason is not None:
+            raise _malformed(name, start + used, number, reason.field, reason.reason)
+        start += used
+        rest = run[used:]
+    if rest:
+        reason_text = f"the frame is cut off after {len(rest)} bytes"
+        if len(rest) >= LENGTH_BYTES:
+            reason_text += f" of {LENGTH.unpack_from(rest)[0] + LENGTH_BYTES}"
+        raise _malformed(name, start, number, "", reason_text)
+
+
+def _gather(run: bytes) -> tuple[Chunk, int, MalformedRecord | None]:
+    """The whole frames of `run`, how many bytes they take, and what is wrong behind them."""
+    runs: dict[int, list[bytes]] = {}
+    unpack = FRAME_ROUTE.unpack_from
+    least = MIN_FRAME_BYTES - LENGTH_BYTES
+    offset, size, records = 0, len(run), 0
+    reason = None
+    while size - offset >= MIN_FRAME_BYTES:
+        length, symbol_id, _ = unpack(run, offset)
+        if not least <= length <= MAX_BODY_BYTES:
+            break
+        stop = offset + LENGTH_BYTES + length
+        if stop > size:
+            break
+        pieces = runs.get(symbol_id)
+        if pieces is None:
+            runs[symbol_id] = [run[offset:stop]]
+        else:
+            pieces.append(run[offset:stop])
+        records += 1
+        offset = stop
+    if size - offset >= LENGTH_BYTES:
+        try:
+            check_length(LENGTH.unpack_from(run, offset)[0])
+        except MalformedRecord as error:
+            reason = error
+    return Chunk(runs, records, offset), offset, reason
+
+
+def _check_magic(name: str, found: bytes) -> None:
+    if found == STREAM_MAGIC:
+        return
+    if found[: len(STREAM_NAME)] == STREAM_NAME and len(found) == len(STREAM_MAGIC):
+        version = int.from_bytes(found[len(STREAM_NAME) :], "little")
+        raise MalformedInput(
+            name,
+            "byte 0",
+            "stream version",
+            f"is {version}, this version knows {STREAM_VERSION}",
+            hint="Upgrade this installation of headrace" if version > STREAM_VERSION else "",
+        )
+    raise MalformedInput(
+        name,
+        "byte 0",
+        "stream name",
+        f"is {found!r}, a stream of frames begins with {STREAM_NAME.decode()} and a version",
+    )
+
+
+def _malformed(name: str, offset: int, number: int, field: str, reason: str) -> MalformedInput:
+    return MalformedInput(name, f"byte {offset} (frame {number + 1})", field, reason)

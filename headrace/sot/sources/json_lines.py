@@ -1,0 +1,74 @@
+"""One record per line, as JSON: field names as in `Record`, integers as numbers, data in base64."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import BinaryIO, Final
+
+import msgspec
+
+from headrace.sot.encoding import encode
+from headrace.sot.exceptions import MalformedInput, MalformedRecord
+from headrace.sot.layout import MAX_BODY_BYTES
+from headrace.sot.sources.chunk import CHUNK_BYTES, Chunk
+from headrace.sot.sources.plain import PlainRecord, explained, to_record
+
+#: Base64 and names make a line several times as long as its body.
+_MAX_LINE_BYTES: Final = 8 * MAX_BODY_BYTES
+
+
+def read_json_lines(name: str, file: BinaryIO, *, chained: bool = True) -> Iterator[Chunk]:
+    """The records of one file. Empty lines are passed over.
+
+    Args:
+        name: of the source, for messages.
+        file: at the beginning.
+        chained: whether the records carry hashes.
+
+    Raises:
+        MalformedInput: a line that is no record, after everything before it was handed on.
+    """
+    decoder = msgspec.json.Decoder(PlainRecord)
+    number = 0
+    for lines in _lines(name, file):
+        chunk = Chunk()
+        for line in lines:
+            number += 1
+            if not line.strip():
+                continue
+            try:
+                record = to_record(decoder.decode(line), chained=chained)
+                chunk.add(record.symbol_id, encode(record))
+            except MalformedRecord as error:
+                yield from _rest(chunk)
+                raise MalformedInput(
+                    name, f"line {number}", error.field, error.reason, hint=error.hint
+                ) from error
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                yield from _rest(chunk)
+                field, reason = explained(str(error))
+                raise MalformedInput(name, f"line {number}", field, reason) from error
+        yield from _rest(chunk)
+
+
+def _rest(chunk: Chunk) -> Iterator[Chunk]:
+    if chunk.records:
+        yield chunk
+
+
+def _lines(name: str, file: BinaryIO) -> Iterator[list[bytes]]:
+    """Whole lines, some at a time; the last one need not end with a line feed."""
+    rest = b""
+    count = 0
+    while data := file.read(CHUNK_BYTES):
+        lines = (rest + data).split(b"\n")
+        rest = lines.pop()
+        count += len(lines)
+        if lines:
+            yield lines
+        if len(rest) > _MAX_LINE_BYTES:
+            raise MalformedInput(
+                name, f"line {count + 1}", "", f"is longer than {_MAX_LINE_BYTES} bytes"
+            )
+    if rest:
+        yield [rest]

@@ -1,0 +1,156 @@
+"""Records as rows of Parquet: nested columns under the names of `Record`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, BinaryIO, Final
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from headrace.sot.encoding import encode
+from headrace.sot.exceptions import MalformedInput, MalformedRecord
+from headrace.sot.sources.chunk import Chunk
+from headrace.sot.sources.plain import PlainRecord, explained, to_record
+
+_ROWS_AT_ONCE: Final = 2000
+_U8, _U32, _U64, _I64 = pa.uint8(), pa.uint32(), pa.uint64(), pa.int64()
+_ORDER: Final = [("order_id", _U64), ("user_id", _U64), ("symbol_id", _U32), ("side", _U8)]
+
+#: What `headrace sot gen --format parquet` writes. Hashes may be left out of an unchained stream.
+SCHEMA: Final = pa.schema(
+    [
+        ("output_seq", _U64),
+        ("symbol_id", _U32),
+        ("prev_hash", _U64),
+        ("hash", _U64),
+        ("hash_version", _U8),
+        (
+            "input",
+            pa.struct(
+                [("input_seq", _U64), ("crc", _U32), ("symbol_id", _U32), ("data", pa.binary())]
+            ),
+        ),
+        (
+            "order_update",
+            pa.struct(
+                [
+                    *_ORDER,
+                    ("kind", _U8),
+                    ("status", _U8),
+                    ("price", _U64),
+                    ("quantity", _U64),
+                    ("filled", _U64),
+                    ("client_order_id", pa.string()),
+                ]
+            ),
+        ),
+        (
+            "trades",
+            pa.list_(
+                pa.struct(
+                    [
+                        ("trade_id", _U64),
+                        ("symbol_id", _U32),
+                        ("taker_side", _U8),
+                        ("price", _U64),
+                        ("quantity", _U64),
+                        ("maker_order_id", _U64),
+                        ("taker_order_id", _U64),
+                        ("maker_user_id", _U64),
+                        ("taker_user_id", _U64),
+                    ]
+                )
+            ),
+        ),
+        (
+            "balance_events",
+            pa.list_(
+                pa.struct(
+                    [
+                        ("user_id", _U64),
+                        ("asset_id", _U32),
+                        ("kind", _U8),
+                        ("delta", _I64),
+                        ("available", _U64),
+                        ("frozen", _U64),
+                    ]
+                )
+            ),
+        ),
+        (
+            "order_placements",
+            pa.list_(
+                pa.struct(
+                    [
+                        *_ORDER,
+                        ("kind", _U8),
+                        ("price", _U64),
+                        ("quantity", _U64),
+                        ("client_order_id", pa.string()),
+                    ]
+                )
+            ),
+        ),
+        (
+            "order_completions",
+            pa.list_(
+                pa.struct(
+                    [
+                        ("order_id", _U64),
+                        ("user_id", _U64),
+                        ("symbol_id", _U32),
+                        ("reason", _U8),
+                        ("filled", _U64),
+                    ]
+                )
+            ),
+        ),
+    ]
+)
+
+
+def read_parquet(name: str, file: BinaryIO, *, chained: bool = True) -> Iterator[Chunk]:
+    """The records of one file, in the order of its rows.
+
+    Args:
+        name: of the source, for messages.
+        file: with random access.
+        chained: whether the records carry hashes.
+
+    Raises:
+        MalformedInput: not Parquet, or a row that is no record; what came before was handed on.
+    """
+    number = 0
+    try:
+        for batch in pq.ParquetFile(file).iter_batches(batch_size=_ROWS_AT_ONCE):
+            chunk = Chunk()
+            for row in batch.to_pylist():
+                number += 1
+                try:
+                    record = _record(row, chained=chained)
+                    chunk.add(record.symbol_id, encode(record))
+                except (MalformedRecord, msgspec.ValidationError) as error:
+                    if chunk.records:
+                        yield chunk
+                    raise _malformed(name, number, error) from error
+            if chunk.records:
+                yield chunk
+    except (pa.ArrowException, OSError) as error:
+        raise MalformedInput(
+            name, f"behind row {number}", "", f"cannot be read: {error}"
+        ) from error
+
+
+def _record(row: dict[str, Any], *, chained: bool) -> Any:
+    # A null column stands for one that is not there.
+    given = {field: value for field, value in row.items() if value is not None}
+    return to_record(msgspec.convert(given, PlainRecord), chained=chained)
+
+
+def _malformed(name: str, number: int, error: Exception) -> MalformedInput:
+    if isinstance(error, MalformedRecord):
+        return MalformedInput(name, f"row {number}", error.field, error.reason, hint=error.hint)
+    field, reason = explained(str(error))
+    return MalformedInput(name, f"row {number}", field, reason)

@@ -1,0 +1,132 @@
+"""From what a person names (file, folder, S3 prefix, `-`) to files in a set order."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, Final
+
+from headrace.lake.opening import make_store
+from headrace.sot.exceptions import SourceUnusable
+from headrace.stopping import STOP, StopEvent
+
+if TYPE_CHECKING:
+    from headrace.lake.s3 import S3Store
+    from headrace.lake.s3_settings import S3Settings
+
+STANDARD_INPUT: Final = "-"
+_SPAN_BYTES: Final = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One file, object or pipe.
+
+    Attributes:
+        name: as a person would write it.
+        open: gives it from the beginning; a pipe only once.
+        again: whether it can be opened a second time.
+    """
+
+    name: str
+    open: Callable[[], BinaryIO]
+    again: bool = True
+
+
+def find_places(
+    source: str, *, s3: S3Settings | None = None, stop: StopEvent = STOP
+) -> list[Place]:
+    """The files of `source`, by name; hidden ones and those that begin with `_` are left out.
+
+    Args:
+        source: a file, a folder (its files, not those of folders in it), `s3://bucket/prefix`
+            (an object, or those directly under the prefix) or `-` for standard input.
+        s3: how to reach S3.
+        stop: ends waits between attempts at S3.
+
+    Raises:
+        SourceUnusable: there is nothing to read.
+        LakeUnusable, StoreError: S3 says no.
+    """
+    if source == STANDARD_INPUT:
+        return [Place("standard input", lambda: sys.stdin.buffer, again=False)]
+    if "://" in source:
+        return _objects(source, s3, stop)
+    path = Path(source)
+    if path.is_dir():
+        files = sorted(entry for entry in path.iterdir() if _counts(entry.name) and entry.is_file())
+        if not files:
+            raise SourceUnusable(source, "the folder holds no files")
+        return [_file(file) for file in files]
+    if not path.exists():
+        raise SourceUnusable(source, "there is no such file")
+    return [_file(path)]
+
+
+def _file(path: Path) -> Place:
+    def opened() -> BinaryIO:
+        try:
+            return path.open("rb", buffering=0)
+        except OSError as error:
+            raise SourceUnusable(str(path), error.strerror or str(error)) from error
+
+    return Place(str(path), opened, again=path.is_file())
+
+
+def _counts(name: str) -> bool:
+    return name[0] not in "._"
+
+
+def _objects(source: str, s3: S3Settings | None, stop: StopEvent) -> list[Place]:
+    folder, _, last = source.rstrip("/").rpartition("/")
+    as_prefix = make_store(source.rstrip("/"), s3=s3, stop=stop)
+    found = sorted(as_prefix.entries(""), key=lambda entry: entry.key)
+    kept = [entry for entry in found if _counts(entry.key)]
+    store = as_prefix
+    if not kept and folder.count("/") >= 2:
+        store = make_store(folder, s3=s3, stop=stop)
+        kept = [entry for entry in store.entries("") if entry.key == last]
+    if not kept:
+        raise SourceUnusable(source, "there is no such object, and none under that prefix")
+    return [_object(store, entry.key, entry.size_bytes) for entry in kept]  # type: ignore[arg-type]
+
+
+def _object(store: S3Store, key: str, size: int) -> Place:
+    return Place(store.place(key), lambda: io.BufferedReader(_Spans(store, key, size), _SPAN_BYTES))
+
+
+class _Spans(io.RawIOBase):
+    """An object read in spans, so that memory does not depend on its size."""
+
+    def __init__(self, store: S3Store, key: str, size: int) -> None:
+        super().__init__()
+        self._store = store
+        self._key = key
+        self._size = size
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
+        self._at = max(0, base + offset)
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
+
+    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
+        wanted = min(len(buffer), self._size - self._at)
+        if wanted <= 0:
+            return 0
+        content = self._store.span(self._key, self._at, wanted)
+        buffer[: len(content)] = content
+        self._at += len(content)
+        return len(content)

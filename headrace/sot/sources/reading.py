@@ -1,0 +1,77 @@
+"""One stream of chunks out of whatever was named, told apart by how it begins."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Iterator
+from enum import StrEnum
+from typing import BinaryIO, Final, cast
+
+from headrace.sot.exceptions import SourceUnusable
+from headrace.sot.frames import STREAM_NAME
+from headrace.sot.sources.chunk import CHUNK_BYTES, Chunk
+from headrace.sot.sources.framed import read_frames
+from headrace.sot.sources.json_lines import read_json_lines
+from headrace.sot.sources.places import Place
+
+_PARQUET_MAGIC: Final = b"PAR1"
+
+
+class Format(StrEnum):
+    """How a source is written."""
+
+    AUTO = "auto"  #: by how it begins
+    FRAMES = "frames"
+    JSON_LINES = "jsonl"
+    PARQUET = "parquet"
+
+
+def read_places(
+    places: Iterable[Place], *, format_: Format = Format.AUTO, chained: bool = True
+) -> Iterator[Chunk]:
+    """The records of all places, one place after the other.
+
+    Args:
+        places: what to read.
+        format_: how it is written; AUTO looks at each.
+        chained: whether records carry hashes (frames are not looked into here).
+
+    Raises:
+        MalformedInput: something in them is no record; what came before was handed on.
+        SourceUnusable: a place cannot be opened.
+    """
+    for place in places:
+        with place.open() as raw:
+            file = _peekable(raw)
+            yield from _reader(place, file, format_, chained)
+
+
+def _reader(
+    place: Place, file: io.BufferedReader, format_: Format, chained: bool
+) -> Iterator[Chunk]:
+    found = _looks_like(file) if format_ is Format.AUTO else format_
+    if found is Format.FRAMES:
+        return read_frames(place.name, file)
+    if found is Format.PARQUET:
+        if not file.seekable():
+            raise SourceUnusable(
+                place.name, "Parquet needs random access", hint="Name the file instead of a pipe"
+            )
+        # pyarrow is there anyway; its Parquet part is not needed for the other formats.
+        from headrace.sot.sources.parquet import read_parquet
+
+        return read_parquet(place.name, file, chained=chained)
+    return read_json_lines(place.name, file, chained=chained)
+
+
+def _looks_like(file: io.BufferedReader) -> Format:
+    begins = file.peek(len(STREAM_NAME))
+    if begins[: len(STREAM_NAME)] == STREAM_NAME:
+        return Format.FRAMES
+    return Format.PARQUET if begins[: len(_PARQUET_MAGIC)] == _PARQUET_MAGIC else Format.JSON_LINES
+
+
+def _peekable(raw: BinaryIO) -> io.BufferedReader:
+    if isinstance(raw, io.BufferedReader):
+        return raw
+    return io.BufferedReader(cast(io.RawIOBase, raw), CHUNK_BYTES)
