@@ -13,7 +13,8 @@ import typer
 
 from headrace.sim import ExchangeSettings, SpecError
 from headrace.sim.limits import Limit, RetryAfter, parse_bucket, parse_window
-from headrace.sim.serving import serve
+from headrace.sim.looker import LookerSettings, LookerSimulation, looker_listener
+from headrace.sim.serving import serve, serve_listener
 
 app = typer.Typer(help="Simulated servers to rehearse with.", no_args_is_help=True)
 
@@ -107,19 +108,122 @@ def exchange(
     ]
     products = [*fields.pop("products", []), *(product or [])]
     settings = ExchangeSettings.of(*products, **fields)
+    ids = [spec.id for spec in settings.products]
+    announce = _announcer("exchange", ", ".join(ids), port_file, {"products": ids}, as_json=as_json)
     try:
-        ended = serve(settings, _announcer(settings, port_file, as_json=as_json))
+        ended = serve(settings, announce)
     finally:
         if port_file is not None:
             port_file.unlink(missing_ok=True)
     if not as_json:
-        stats = ended.stats()
-        statuses = ", ".join(f"{n} x {status}" for status, n in stats["by_status"].items())
-        typer.echo(f"answered {stats['requests']} requests ({statuses or 'none'})")
+        typer.echo(_ended(ended.stats()))
+
+
+@app.command()
+def looker(
+    count: Annotated[
+        list[str] | None,
+        typer.Option(help="KIND=N, for example dashboard=50000. Repeatable; others: default."),
+    ] = None,
+    big: Annotated[
+        list[str] | None,
+        typer.Option(help="TYPE:ID=BYTES, for example dashboard:17=25000000. Repeatable."),
+    ] = None,
+    slow: Annotated[
+        list[str] | None,
+        typer.Option(help="TYPE:ID=SECONDS, for example dashboard:18=130. Repeatable."),
+    ] = None,
+    port: Annotated[int, typer.Option(help="0 picks a free one.", min=0, max=65_535)] = 8081,
+    client_id: Annotated[str, typer.Option(help="The one that may log in.")] = "headrace",
+    client_secret: Annotated[str, typer.Option(help="Its secret.")] = "simulated-secret",
+    token_s: Annotated[float, typer.Option(help="How long a token lasts, in seconds.")] = 3600.0,
+    page_most: Annotated[
+        int | None, typer.Option(help="The server's own limit on `limit`.", min=1)
+    ] = None,
+    window: Annotated[
+        list[str] | None,
+        typer.Option(help="Strict sliding window over arrivals: 10/s or 100/60s. Repeatable."),
+    ] = None,
+    retry_after: Annotated[
+        str, typer.Option(help="Retry-After of a 429: absent, seconds, date or zero.")
+    ] = "absent",
+    latency: Annotated[
+        str | None, typer.Option(help="As for the exchange, for example constant:s=0.2.")
+    ] = None,
+    fault: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="KIND[,field=value…], for example error,status=500,type=look,id=7 or "
+            "html,ask=list,type=dashboard,offset=297. Repeatable. Kinds: error, revoke, slow, "
+            "respond, html, cut, reset, hang, drip, refuse."
+        ),
+    ] = None,
+    change: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="What happens to the content while it is read: remove, trash, rename or create "
+            "KIND:ID after N requests, for example 'remove dashboard:7 after 3'. Repeatable."
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of texts, delays and chances.")] = 0,
+    port_file: Annotated[
+        Path | None, typer.Option(help="Write the port here once ready; removed at the end.")
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Say where it listens as one line of JSON.")
+    ] = False,
+) -> None:
+    """Serve Looker's API 4.0 as its SDK speaks it, with generated content.
+
+    Stops at Ctrl-C. Counts and switches: see /_sim/stats and its neighbours.
+    """
+    settings = LookerSettings.of(
+        counts=_numbers("--count", count or []),
+        big=_numbers("--big", big or []),
+        slow=_numbers("--slow", slow or []),
+        port=port,
+        client_id=client_id,
+        client_secret=client_secret,
+        token_s=token_s,
+        page_most=page_most,
+        limits=_limits("none", 1, window or [], retry_after),
+        latency=latency or "constant:s=0",
+        faults=fault or [],
+        changes=change or [],
+        seed=seed,
+    )
+    simulation = LookerSimulation(settings)
+    about = f"{sum(settings.counts.values()):,} items"
+    announce = _announcer("Looker", about, port_file, {"counts": settings.counts}, as_json=as_json)
+    try:
+        serve_listener(looker_listener(simulation), announce)
+    finally:
+        if port_file is not None:
+            port_file.unlink(missing_ok=True)
+    if not as_json:
+        typer.echo(_ended(simulation.stats()))
+
+
+def _numbers(option: str, given: list[str]) -> dict[str, float]:
+    numbers = {}
+    for text in given:
+        name, equals, number = text.rpartition("=")
+        try:
+            numbers[name] = float(number)
+        except ValueError:
+            equals = ""
+        if not equals:
+            raise SpecError(option, text, "not NAME=NUMBER")
+    return numbers
+
+
+def _ended(stats: dict[str, Any]) -> str:
+    statuses = ", ".join(f"{n} x {status}" for status, n in stats["by_status"].items())
+    return f"answered {stats['requests']} requests ({statuses or 'none'})"
 
 
 def _announcer(
-    settings: ExchangeSettings, port_file: Path | None, *, as_json: bool
+    what: str, about: str, port_file: Path | None, more: dict[str, Any], *, as_json: bool
 ) -> Callable[[str], None]:
     def announce(url: str) -> None:
         port = int(url.rpartition(":")[2])
@@ -127,11 +231,10 @@ def _announcer(
             unfinished = port_file.with_name(f"{port_file.name}.{os.getpid()}")
             unfinished.write_text(f"{port}\n")
             unfinished.replace(port_file)
-        ids = [spec.id for spec in settings.products]
         if as_json:
-            typer.echo(json.dumps({"url": url, "port": port, "pid": os.getpid(), "products": ids}))
+            typer.echo(json.dumps({"url": url, "port": port, "pid": os.getpid(), **more}))
         else:
-            typer.echo(f"simulated exchange at {url} with {', '.join(ids)}; Ctrl-C stops it")
+            typer.echo(f"simulated {what} at {url} with {about}; Ctrl-C stops it")
 
     return announce
 

@@ -6,11 +6,18 @@ import threading
 from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
-
-from headrace.sim.faults import Subject
+from typing import Any, Protocol
 
 _KEPT = 200_000
+
+
+class About(Protocol):
+    """What a request is about, as far as the log counts it."""
+
+    @property
+    def product(self) -> str | None:
+        """What requests are counted by: a product, a content type."""
+        ...
 
 
 @dataclass(slots=True)
@@ -23,7 +30,7 @@ class Arrival:
         counted_s: when the rate limit judged it (later by the inbound share of the latency);
             `None` while it is on its way.
         target: path and query as sent.
-        subject: endpoint, product, cursor.
+        subject: endpoint, product, cursor; or what another simulation tells apart.
         status: what it was answered; `None` until then.
         fault: the number of the fault that befell it.
     """
@@ -31,7 +38,7 @@ class Arrival:
     number: int
     arrived_s: float
     target: str
-    subject: Subject
+    subject: About
     counted_s: float | None = None
     status: int | None = None
     fault: int | None = None
@@ -56,7 +63,7 @@ class ArrivalLog:
             self._products: Counter[str] = Counter()
             self._in_flight = self._most_in_flight = self._total = 0
 
-    def opened(self, arrived_s: float, target: str, subject: Subject) -> Arrival:
+    def opened(self, arrived_s: float, target: str, subject: About) -> Arrival:
         """Note an arrival."""
         with self._lock:
             self._numbered += 1

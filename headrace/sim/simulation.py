@@ -86,7 +86,7 @@ class ExchangeSimulation:
         refusal = refusal or self._doorkeeper.refuse(request, self._wall())
         if refusal:
             return refusal
-        struck = self._faults.strike(arrival.subject, self.uptime_s())
+        struck = self._faults.strike(self._api.subject(request), self.uptime_s())
         if struck is None:
             return self._api.answer(request)
         arrival.fault, fault = struck

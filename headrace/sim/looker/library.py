@@ -1,0 +1,275 @@
+"""What a simulated Looker holds: generated items, and what was changed, made or removed since.
+
+Nothing is stored of an item that nobody has touched. A touched one is kept as its whole body.
+"""
+
+from __future__ import annotations
+
+import bisect
+import json
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from headrace.sim.exceptions import SpecError
+from headrace.sim.looker.bodies import body_of, padded
+
+if TYPE_CHECKING:
+    from headrace.sim.looker.settings import LookerSettings
+
+#: The kinds that make up a content type, where that is more than one of the same name.
+KINDS_OF: Mapping[str, tuple[str, ...]] = {"dashboard": ("dashboard", "lookml_dashboard")}
+
+#: Fields of a body with the text they must have.
+Filters = tuple[tuple[str, str], ...]
+
+
+def kind_of(type_: str, item_id: str) -> str:
+    """The kind of an item: LookML dashboards have ids of their own form."""
+    return "lookml_dashboard" if type_ == "dashboard" and "::" in item_id else type_
+
+
+@dataclass
+class _Shelf:
+    """One kind's items.
+
+    Attributes:
+        order: ids as `sorts=id` has them.
+        bodies: of what is not as it was generated.
+        trash: ids of soft-deleted items, which listings leave out and look-ups show.
+        moved: ids by when they were last touched: what comes first where no order is asked for.
+    """
+
+    order: list[str]
+    bodies: dict[str, bytes] = field(default_factory=dict)
+    trash: set[str] = field(default_factory=set)
+    moved: dict[str, None] = field(default_factory=dict)
+    last: int = 0
+
+
+def sort_key(item_id: str) -> tuple[int, int, str]:
+    """Numbers by value, then names."""
+    return (0, int(item_id), "") if item_id.isdecimal() else (1, 0, item_id)
+
+
+class Library:
+    """The content of one instance. Thread-safe.
+
+    Args:
+        settings: how much of everything.
+        now: the present, for what is touched.
+    """
+
+    def __init__(
+        self, settings: LookerSettings, now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    ) -> None:
+        self._settings = settings
+        self._now = now
+        self._lock = threading.RLock()
+        self._shelves = {kind: _Shelf(_ids(kind, settings.counts)) for kind in settings.counts}
+        self._loose: dict[str, dict[str, dict[str, Any]]] = {}
+        self._changes = 0
+        self._found: dict[tuple[str, bool, Filters], tuple[int, list[str]]] = {}
+        self._made = 0
+        for shelf in self._shelves.values():
+            shelf.last = max((int(i) for i in shelf.order if i.isdecimal()), default=0)
+
+    def ids(self, kind: str, *, trash: bool = False) -> list[str]:
+        """Ids in the order of `sorts=id`; of what is listed, or of what is in the trash."""
+        with self._lock:
+            shelf = self._shelf(kind)
+            return [i for i in shelf.order if (i in shelf.trash) is trash]
+
+    def page(
+        self,
+        kind: str,
+        start: int,
+        size: int | None,
+        *,
+        ordered: bool = True,
+        trash: bool = False,
+        where: Filters = (),
+    ) -> list[str]:
+        """Ids of one page. Without an order, what was touched last comes first.
+
+        Args:
+            kind, start, size: which.
+            ordered: by id.
+            trash: of what is in the trash instead.
+            where: fields with the text they must have.
+        """
+        with self._lock:
+            shelf = self._shelf(kind)
+            plain = not shelf.trash and not trash and not where
+            ids = shelf.order if plain else self._filtered(kind, where, trash=trash)
+            if not ordered and shelf.moved:
+                known = set(ids)
+                first = [i for i in reversed(shelf.moved) if i in known]
+                ids = first + [i for i in ids if i not in shelf.moved]
+            return ids[start:] if size is None else ids[start : start + size]
+
+    def _filtered(self, kind: str, where: Filters, *, trash: bool) -> list[str]:
+        key = (kind, trash, where)
+        changes, ids = self._found.get(key, (-1, []))
+        if changes != self._changes:
+            ids = self.ids(kind, trash=trash)
+            if where:
+                ids = [i for i in ids if _fits(json.loads(self._body(kind, i)), where)]
+            self._found[key] = (self._changes, ids)
+        return ids
+
+    def body(self, kind: str, item_id: str) -> bytes | None:
+        """The body of an item, in the trash or not; None if there is none."""
+        with self._lock:
+            shelf = self._shelf(kind)
+            return self._body(kind, item_id) if _holds(shelf.order, item_id) else None
+
+    def content(self, type_: str) -> dict[str, bytes]:
+        """Every listed item of a content type: what a perfect copy holds."""
+        with self._lock:
+            return {
+                item_id: self._body(kind, item_id)
+                for kind in KINDS_OF.get(type_, (type_,))
+                for item_id in self.ids(kind)
+            }
+
+    def edit(self, kind: str, item_id: str, **fields: Any) -> bytes:
+        """Change fields of an item, and its `updated_at` where it has one.
+
+        Raises:
+            SpecError: there is no such item.
+        """
+        with self._lock:
+            shelf, body = self._shelf(kind), self.body(kind, item_id)
+            if body is None:
+                raise SpecError("item", f"{kind}:{item_id}", "there is none")
+            item = json.loads(body)
+            stamp = {"updated_at": self._stamp()} if "updated_at" in item else {}
+            encoded = _encoded({**item, **stamp, **fields})
+            self._changes += 1
+            shelf.bodies[item_id] = encoded
+            shelf.moved.pop(item_id, None)
+            shelf.moved[item_id] = None
+            return encoded
+
+    def put(self, kind: str, item_id: str, body: bytes) -> None:
+        """Serve these very bytes as an item, new or not."""
+        with self._lock:
+            shelf = self._shelf(kind)
+            if not _holds(shelf.order, item_id):
+                bisect.insort(shelf.order, item_id, key=sort_key)
+            shelf.bodies[item_id] = body
+            self._changes += 1
+
+    def create(self, kind: str, fields: Mapping[str, Any], item_id: str = "") -> bytes:
+        """Make an item; it gets the next id unless it brings one."""
+        with self._lock:
+            shelf = self._shelf(kind)
+            if not item_id:
+                shelf.last += 1
+                item_id = str(shelf.last)
+            now = self._stamp()
+            times = {"created_at": now, "updated_at": now} if kind in _TIMED else {}
+            identity = {} if kind == "lookml_model" else {"id": item_id}
+            body = _encoded({**times, **fields, **identity})
+            self.put(kind, item_id, body)
+            return body
+
+    def trash(self, kind: str, item_id: str) -> None:
+        """Soft-delete: gone from listings, still there when looked up."""
+        with self._lock:
+            self.edit(kind, item_id, deleted=True, deleted_at=self._stamp())
+            self._shelf(kind).trash.add(item_id)
+            self._changes += 1
+
+    def restore(self, kind: str, item_id: str) -> None:
+        """Take an item out of the trash."""
+        with self._lock:
+            self.edit(kind, item_id, deleted=False, deleted_at=None)
+            self._shelf(kind).trash.discard(item_id)
+            self._changes += 1
+
+    def remove(self, kind: str, item_id: str) -> bool:
+        """Delete for good; whether there was such an item."""
+        with self._lock:
+            shelf = self._shelf(kind)
+            at = bisect.bisect_left(shelf.order, sort_key(item_id), key=sort_key)
+            if at == len(shelf.order) or shelf.order[at] != item_id:
+                return False
+            del shelf.order[at]
+            self._changes += 1
+            shelf.bodies.pop(item_id, None)
+            shelf.trash.discard(item_id)
+            shelf.moved.pop(item_id, None)
+            return True
+
+    def loose(self, kind: str) -> dict[str, dict[str, Any]]:
+        """Objects that are no content of their own, such as queries, by id."""
+        with self._lock:
+            return self._loose.setdefault(kind, {})
+
+    def next_loose_id(self) -> str:
+        """An id for such an object, or for a part of an item."""
+        with self._lock:
+            self._made += 1
+            return str(900_000 + self._made)
+
+    def _body(self, kind: str, item_id: str) -> bytes:
+        touched = self._shelves[kind].bodies.get(item_id)
+        if touched is not None:
+            return touched
+        settings = self._settings
+        body = body_of(
+            settings.seed,
+            kind,
+            item_id,
+            dashboard_bytes=settings.dashboard_bytes,
+            explores=settings.counts["explore"],
+        )
+        size_bytes = settings.big.get(f"{kind}:{item_id}") if settings.big else None
+        return padded(body, size_bytes, settings.seed) if size_bytes else body
+
+    def _shelf(self, kind: str) -> _Shelf:
+        try:
+            return self._shelves[kind]
+        except KeyError:
+            raise SpecError("kind", kind, f"none of {', '.join(self._shelves)}") from None
+
+    def _stamp(self) -> str:
+        return self._now().strftime("%Y-%m-%dT%H:%M:%S.%f+00:00")
+
+
+_TIMED = ("dashboard", "look", "board", "scheduled_plan", "folder")
+
+
+def _holds(order: list[str], item_id: str) -> bool:
+    at = bisect.bisect_left(order, sort_key(item_id), key=sort_key)
+    return at < len(order) and order[at] == item_id
+
+
+def _ids(kind: str, counts: Mapping[str, int]) -> list[str]:
+    return sorted(_made_ids(kind, counts), key=sort_key)
+
+
+def _made_ids(kind: str, counts: Mapping[str, int]) -> Iterator[str]:
+    numbers = range(1, counts[kind] + 1)
+    match kind:
+        case "lookml_model":
+            yield from (f"model_{number}" for number in numbers)
+        case "explore":
+            models = range(1, counts["lookml_model"] + 1)
+            yield from (f"model_{m}::explore_{number}" for m in models for number in numbers)
+        case "lookml_dashboard":
+            yield from (f"model_1::dashboard_{number}" for number in numbers)
+        case _:
+            yield from map(str, numbers)
+
+
+def _fits(item: Mapping[str, Any], where: Filters) -> bool:
+    return all(str(item.get(name)) == wanted for name, wanted in where)
+
+
+def _encoded(item: Mapping[str, Any]) -> bytes:
+    return json.dumps(item, separators=(",", ":")).encode()

@@ -1,0 +1,242 @@
+"""What a simulated Looker lets one make and change: enough to restore everything into it.
+
+It asks for what Looker asks for (a folder needs a name and a parent that exists, a role its two
+sets, a look its query), refuses a second thing of the same name where Looker does, and says so in
+Looker's form, field by field.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from headrace.sim.http import Reply, Request
+from headrace.sim.looker.library import Library
+from headrace.sim.looker.routes import PLURALS, item_key
+from headrace.sim.looker.tokens import error_reply
+
+Fields = dict[str, Any]
+
+_REQUIRED: Mapping[str, tuple[str, ...]] = {
+    "group": ("name",),
+    "permission_set": ("name",),
+    "model_set": ("name",),
+    "role": ("name", "permission_set_id", "model_set_id"),
+    "folder": ("name", "parent_id"),
+    "lookml_model": ("name",),
+    "look": ("title", "folder_id", "query_id"),
+    "dashboard": ("title", "folder_id"),
+    "board": ("title",),
+    "scheduled_plan": ("name",),
+}
+#: Fields that must name something that exists, and its kind.
+_REFERENCES: Mapping[str, str] = {
+    "permission_set_id": "permission_set",
+    "model_set_id": "model_set",
+    "folder_id": "folder",
+    "parent_id": "folder",
+    "dashboard_id": "dashboard",
+    "look_id": "look",
+}
+#: What may not be there twice: fields that together are taken once.
+_UNIQUE: Mapping[str, tuple[str, ...]] = {
+    "group": ("name",),
+    "permission_set": ("name",),
+    "model_set": ("name",),
+    "role": ("name",),
+    "folder": ("name", "parent_id"),
+    "look": ("title", "folder_id"),
+    "dashboard": ("title", "folder_id"),
+}
+#: Parts of a dashboard or board, by the path that makes them: where they stand in the whole.
+_PARTS: Mapping[str, tuple[str, str, str]] = {
+    "dashboard_elements": ("dashboard", "dashboard_id", "dashboard_elements"),
+    "dashboard_filters": ("dashboard", "dashboard_id", "dashboard_filters"),
+    "dashboard_layouts": ("dashboard", "dashboard_id", "dashboard_layouts"),
+    "board_sections": ("board", "board_id", "board_sections"),
+}
+
+
+class WriteApi:
+    """Everything but GET, over a library."""
+
+    def __init__(self, library: Library) -> None:
+        self._library = library
+
+    def read(self, pieces: list[str]) -> Reply | None:
+        """A GET of what is no content of its own; None if there is nothing of the kind."""
+        match pieces:
+            case ["queries", query_id]:
+                query = self._library.loose("queries").get(query_id)
+                return None if query is None else _json(query)
+            case ["groups", group, "users"]:
+                members = self._library.loose(f"groups/{group}")
+                return _json([{"id": user} for user in members])
+            case _:
+                return None
+
+    def answer(self, request: Request, pieces: list[str]) -> Reply:
+        """The reply to a POST, PUT, PATCH or DELETE."""
+        try:
+            fields = json.loads(request.body) if request.body else {}
+        except ValueError:
+            return error_reply(400, "The body is no JSON", request.method.lower(), pieces[0])
+        match request.method, pieces:
+            case "POST", [plural] if plural in PLURALS:
+                return self._create(PLURALS[plural], plural, fields)
+            case "POST", ["queries"]:
+                return self._query(fields)
+            case "POST", [part] if part in _PARTS:
+                return self._add_part(part, fields)
+            case "POST", ["board_items"]:
+                return self._add_board_item(fields)
+            case (("POST" | "PUT" | "PATCH"), ["users", user, credentials]):
+                return self._of_user(user, credentials, fields)
+            case "POST", ["groups", group, "users"]:
+                return self._join(group, fields)
+            case "PUT", ["roles", _role, ("groups" | "users")]:
+                return _json(fields)
+            case "PATCH", _ if key := item_key(pieces):
+                return self._update(*key, pieces[0], fields)
+            case "DELETE", _ if key := item_key(pieces):
+                return self._delete(*key, pieces[0])
+            case _:
+                return error_reply(404, "Not found", request.method.lower(), "/".join(pieces))
+
+    def _create(self, kind: str, plural: str, fields: Fields) -> Reply:
+        refused = self._refusal(kind, "post", plural, fields)
+        if refused:
+            return refused
+        if kind == "lookml_model":
+            return Reply(200, self._library.create(kind, fields, str(fields["name"])))
+        own = {name: value for name, value in fields.items() if name != "id"}
+        if kind == "dashboard":
+            # A new dashboard has an active layout.
+            layout = {"id": self._library.next_loose_id(), "type": "newspaper", "active": True}
+            parts: Fields = {"dashboard_elements": [], "dashboard_filters": []}
+            own = {"deleted": False, "deleted_at": None, **own, **parts}
+            own["dashboard_layouts"] = [layout]
+        elif kind == "look":
+            own = {"deleted": False, "deleted_at": None, **own}
+            own["query"] = self._library.loose("queries").get(str(own["query_id"]))
+        elif kind == "board":
+            own = {**own, "board_sections": [], "section_order": []}
+        elif kind == "role":
+            for name in ("permission_set", "model_set"):
+                found = self._library.body(name, str(own[f"{name}_id"]))
+                own[name] = json.loads(found) if found else None
+        return Reply(200, self._library.create(kind, own))
+
+    def _update(self, kind: str, item_id: str, plural: str, fields: Fields) -> Reply:
+        if self._library.body(kind, item_id) is None:
+            return error_reply(404, "Not found", "patch", f"{plural}/:{kind}_id")
+        refused = self._refusal(kind, "patch", f"{plural}/:{kind}_id", fields, item_id)
+        if refused:
+            return refused
+        if kind in ("dashboard", "look") and "deleted" in fields:
+            turn = self._library.trash if fields.pop("deleted") else self._library.restore
+            turn(kind, item_id)
+        if kind == "look" and "query_id" in fields:
+            fields["query"] = self._library.loose("queries").get(str(fields["query_id"]))
+        return Reply(200, self._library.edit(kind, item_id, **fields))
+
+    def _delete(self, kind: str, item_id: str, plural: str) -> Reply:
+        if not self._library.remove(kind, item_id):
+            return error_reply(404, "Not found", "delete", f"{plural}/:{kind}_id")
+        return Reply(204)
+
+    def _refusal(
+        self, kind: str, verb: str, path: str, fields: Fields, item_id: str = ""
+    ) -> Reply | None:
+        """A 422 that names the fields, or None."""
+        problems: list[tuple[str, str, str]] = []
+        if verb == "post":
+            problems += [
+                (name, "missing_field", f"{name} is required")
+                for name in _REQUIRED.get(kind, ())
+                if fields.get(name) in (None, "")
+            ]
+        for name, target in _REFERENCES.items():
+            named = fields.get(name)
+            if named is not None and self._library.body(target, str(named)) is None:
+                problems.append((name, "invalid", f"{name} {named} does not exist"))
+        query = fields.get("query_id") if kind == "look" else None
+        if query is not None and str(query) not in self._library.loose("queries"):
+            problems.append(("query_id", "invalid", "the query does not exist"))
+        unique = _UNIQUE.get(kind, ())
+        if unique and not problems and all(name in fields for name in unique):
+            where = tuple((name, str(fields[name])) for name in unique)
+            taken = [i for i in self._library.page(kind, 0, None, where=where) if i != item_id]
+            if taken:
+                problems.append((unique[0], "already_exists", f"{unique[0]} is taken"))
+        if not problems:
+            return None
+        url = f"https://cloud.google.com/looker/docs/r/err/4.0/422/{verb}/{path}"
+        errors = [
+            {"field": field, "code": code, "message": said, "documentation_url": url}
+            for field, code, said in problems
+        ]
+        return error_reply(422, "Validation Failed", verb, path, errors=errors)
+
+    def _query(self, fields: Fields) -> Reply:
+        if not fields.get("model") or not fields.get("view"):
+            return error_reply(422, "Validation Failed", "post", "queries")
+        query_id = self._library.next_loose_id()
+        self._library.loose("queries")[query_id] = {**fields, "id": query_id}
+        return _json(self._library.loose("queries")[query_id])
+
+    def _add_part(self, part: str, fields: Fields) -> Reply:
+        kind, owner, array = _PARTS[part]
+        made = {**fields, "id": self._library.next_loose_id()}
+        if part == "dashboard_elements" and fields.get("query_id") is not None:
+            made["query"] = self._library.loose("queries").get(str(fields["query_id"]))
+        if part == "board_sections":
+            made = {"board_items": [], **made}
+        changed = self._in_whole(
+            kind, str(fields.get(owner)), lambda whole: whole.setdefault(array, []).append(made)
+        )
+        return _json(made) if changed else error_reply(404, "Not found", "post", part)
+
+    def _add_board_item(self, fields: Fields) -> Reply:
+        made = {**fields, "id": self._library.next_loose_id()}
+        section_id = str(fields.get("board_section_id"))
+        for board in self._library.ids("board"):
+            body = self._library.body("board", board)
+            sections = json.loads(body or b"{}").get("board_sections", [])
+            for section in sections:
+                if str(section.get("id")) == section_id:
+                    section.setdefault("board_items", []).append(made)
+                    self._library.edit("board", board, board_sections=sections)
+                    return _json(made)
+        return error_reply(404, "Not found", "post", "board_items")
+
+    def _in_whole(self, kind: str, item_id: str, change: Callable[[Fields], object]) -> bool:
+        body = self._library.body(kind, item_id)
+        if body is None:
+            return False
+        whole: Fields = json.loads(body)
+        change(whole)
+        self._library.edit(kind, item_id, **whole)
+        return True
+
+    def _of_user(self, user: str, what: str, fields: Any) -> Reply:
+        if self._library.body("user", user) is None:
+            return error_reply(404, "Not found", "post", f"users/:user_id/{what}")
+        if what == "roles":
+            self._library.edit("user", user, role_ids=[str(role) for role in fields])
+        else:
+            more = {"email": fields["email"]} if "email" in fields else {}
+            self._library.edit("user", user, **{what: fields, **more})
+        return _json(fields)
+
+    def _join(self, group: str, fields: Fields) -> Reply:
+        user = str(fields.get("user_id"))
+        if self._library.body("group", group) is None or self._library.body("user", user) is None:
+            return error_reply(404, "Not found", "post", "groups/:group_id/users")
+        self._library.loose(f"groups/{group}")[user] = {}
+        return _json({"id": user})
+
+
+def _json(value: object) -> Reply:
+    return Reply(200, json.dumps(value, separators=(",", ":")).encode())
