@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from headrace.sot.exceptions import StoreMisconfigured
 if TYPE_CHECKING:
     from headrace.sot.store import SotStore
 
+CQL_SCHEME = "cql://"
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 
 
@@ -30,7 +32,7 @@ def open_store(
     """The store at `location`.
 
     Args:
-        location: a folder.
+        location: a folder, or `cql://HOST[,HOST...][:PORT]/KEYSPACE` (`headrace.sot.cql`).
         create: make it if there is none.
         volumes: of a new embedded store.
 
@@ -41,9 +43,14 @@ def open_store(
     """
     text = str(location)
     scheme = _SCHEME.match(text)
+    if scheme is not None and text.startswith(CQL_SCHEME):
+        # Imported only here: the driver and its event loop are of no use to the embedded store.
+        return import_module("headrace.sot.cql").open_cql(text, create=create)  # type: ignore[no-any-return]
     if scheme is not None and not isinstance(location, Path):
         raise StoreMisconfigured(
-            text, f"{scheme[1]}:// is not supported", hint="Name a folder, as in data/sot"
+            text,
+            f"{scheme[1]}:// is not supported",
+            hint="Name a folder, as in data/sot, or cql://HOST/KEYSPACE",
         )
     if not text.strip() or "\0" in text:
         raise StoreMisconfigured(text, "no path", hint="Name a folder, as in data/sot")

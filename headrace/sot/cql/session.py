@@ -1,0 +1,284 @@
+"""A connection to the cluster: prepared statements, consistency, and what its errors mean for us.
+
+The driver retries nothing by itself. What a condition's lost answer means only the caller can find
+out, so it gets `Uncertain`; reads are tried again here.
+"""
+
+from __future__ import annotations
+
+import ssl
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, TypeVar
+
+from cassandra import (
+    AuthenticationFailed,
+    ConsistencyLevel,
+    DriverException,
+    OperationTimedOut,
+    RequestExecutionException,
+    RequestValidationException,
+    UnresolvableContactPoints,
+)
+from cassandra.auth import PlainTextAuthProvider
+from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile, NoHostAvailable
+from cassandra.connection import ConnectionException
+from cassandra.policies import (
+    DCAwareRoundRobinPolicy,
+    FallthroughRetryPolicy,
+    RoundRobinPolicy,
+    TokenAwarePolicy,
+)
+from cassandra.protocol import ErrorMessage
+from cassandra.query import BatchStatement, BatchType, named_tuple_factory
+
+from headrace.sot.cql.schema import STATEMENTS
+from headrace.sot.cql.settings import CqlSettings
+from headrace.sot.exceptions import StoreMisconfigured, StoreUnavailable
+from headrace.stopping import STOP, StopEvent
+
+Result = TypeVar("Result")
+
+#: The request itself is wrong: trying again cannot help.
+_REFUSED = (RequestValidationException,)
+
+#: The cluster, or the way to it, is in trouble.
+_TROUBLE = (
+    DriverException,
+    RequestExecutionException,
+    OperationTimedOut,
+    NoHostAvailable,
+    ConnectionException,
+    ErrorMessage,
+    OSError,
+)
+
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 2.0
+
+
+class Uncertain(Exception):
+    """A conditional write was not answered: it may have happened, or may happen yet."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class CqlSession:
+    """One connected session; safe for threads.
+
+    Args:
+        settings: where and how.
+        stop: ends waits for a cluster in trouble.
+
+    Raises:
+        StoreUnavailable: nobody answers.
+        StoreMisconfigured: the cluster refuses us.
+    """
+
+    def __init__(self, settings: CqlSettings, *, stop: StopEvent = STOP) -> None:
+        self.settings = settings
+        self.stop = stop
+        self.location = settings.location
+        self._cluster = Cluster(**_cluster_options(settings))
+        try:
+            self._session = self._cluster.connect()
+        except BaseException as error:
+            self._cluster.shutdown()
+            if isinstance(error, NoHostAvailable | UnresolvableContactPoints):
+                raise _not_connected(settings, error) from error
+            if isinstance(error, _TROUBLE):
+                raise StoreUnavailable(self.location, "connecting", shorten(error)) from error
+            raise
+        self._serial = getattr(ConsistencyLevel, settings.serial_consistency.upper())
+        self._prepared: dict[str, Any] = {}
+
+    @property
+    def driver(self) -> Any:
+        """The driver's own session, for making tables."""
+        return self._session
+
+    @property
+    def local_dc(self) -> str:
+        """The data centre of the host first reached."""
+        return self.settings.local_dc or next(
+            (host.datacenter for host in self._cluster.metadata.all_hosts() if host.datacenter),
+            "datacenter1",
+        )
+
+    def prepare(self) -> None:
+        """Prepare every statement, once the tables are there."""
+        self._session.set_keyspace(self.settings.keyspace)
+        for name, text in STATEMENTS.items():
+            prepared = self.patiently("preparing statements", partial(self._session.prepare, text))
+            self._prepared[name] = prepared
+
+    def bound(self, name: str, *values: Any) -> Any:
+        """A prepared statement with its values."""
+        return self._prepared[name].bind(values)
+
+    def read(self, name: str, *values: Any, serial: bool = False, page: int = 1000) -> list[Any]:
+        """All rows of a small answer. `serial` sees every conditional write that was answered.
+
+        Raises:
+            StoreUnavailable: no answer within the patience.
+        """
+        statement = self.bound(name, *values)
+        statement.fetch_size = page
+        if serial:
+            statement.consistency_level = self._serial
+        return self.patiently("reading", lambda: list(self._session.execute(statement)))
+
+    def pages(self, name: str, *values: Any, page: int) -> Any:
+        """Rows one after the other, a page at a time in memory; each page is tried again."""
+        statement = self.bound(name, *values)
+        statement.fetch_size = page
+        result = self.patiently("reading", lambda: self._session.execute(statement))
+        while True:
+            yield from result.current_rows
+            if not result.has_more_pages:
+                return
+            self.patiently("reading", result.fetch_next_page)
+
+    def write(self, name: str, *values: Any) -> None:
+        """An unconditional write that may be repeated.
+
+        Raises:
+            StoreUnavailable: not acknowledged within the patience.
+        """
+        statement = self.bound(name, *values)
+        self.patiently("writing", lambda: self._session.execute(statement))
+
+    def begin_conditional(self, statements: Sequence[Any]) -> Any:
+        """Send statements of one partition as one conditional batch; the answer is a future's."""
+        batch = BatchStatement(batch_type=BatchType.UNLOGGED, serial_consistency_level=self._serial)
+        for statement in statements:
+            batch.add(statement)
+        return self._session.execute_async(batch)
+
+    def applied(self, future: Any) -> bool:
+        """Whether the batch behind the future was applied.
+
+        Raises:
+            Uncertain: nobody knows; read what is there.
+            StoreUnavailable: the cluster refuses it.
+        """
+        try:
+            rows = list(future.result())
+        except _REFUSED as error:
+            raise StoreUnavailable(self.location, "writing", shorten(error)) from error
+        except _TROUBLE as error:
+            raise Uncertain(shorten(error)) from error
+        # ScyllaDB answers with a row per statement, Cassandra with one; all say the same.
+        return bool(rows[0][0])
+
+    def conditional(self, *statements: Any) -> bool:
+        """`begin_conditional`, and wait for its answer."""
+        return self.applied(self.begin_conditional(statements))
+
+    def patiently(self, action: str, request: Callable[[], Result]) -> Result:
+        """Do what may be done twice, again and again while the cluster is in trouble.
+
+        Raises:
+            StoreUnavailable: it was refused, or the patience is over.
+            Stopped: the stop was asked for meanwhile.
+        """
+        patience = Patience(self, action)
+        while True:
+            try:
+                return request()
+            except _REFUSED as error:
+                raise StoreUnavailable(self.location, action, shorten(error)) from error
+            except _TROUBLE as error:
+                patience.pause(shorten(error), error)
+
+    def close(self) -> None:
+        """Let go of connections and threads."""
+        self._cluster.shutdown()
+
+
+class Patience:
+    """Pauses that grow, until the patience of one action is over."""
+
+    def __init__(self, session: CqlSession, action: str) -> None:
+        self._session = session
+        self._action = action
+        self._until = time.monotonic() + session.settings.patience_s
+        self._pause_s = _FIRST_PAUSE_S
+
+    def pause(self, reason: str, cause: BaseException | None = None) -> None:
+        """Wait before the next attempt.
+
+        Raises:
+            StoreUnavailable: it is over; `reason` says what the last attempt met.
+            Stopped: the stop was asked for.
+        """
+        if time.monotonic() + self._pause_s > self._until:
+            raise StoreUnavailable(
+                self._session.location,
+                self._action,
+                reason,
+                hint="What was acknowledged is stored; the same command goes on from there",
+            ) from cause
+        self._session.stop.sleep(self._pause_s)
+        self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
+
+
+def shorten(error: BaseException) -> str:
+    """One line of what the driver said."""
+    if isinstance(error, NoHostAvailable) and error.errors:
+        host, first = next(iter(error.errors.items()))
+        return f"no host answered, {host}: {shorten(first) if first else 'not tried'}"
+    text = str(error).strip().splitlines()
+    return text[0][:300] if text and text[0] else type(error).__name__
+
+
+def _cluster_options(settings: CqlSettings) -> dict[str, Any]:
+    balance = (
+        DCAwareRoundRobinPolicy(local_dc=settings.local_dc)
+        if settings.local_dc
+        else RoundRobinPolicy()
+    )
+    profile = ExecutionProfile(
+        load_balancing_policy=TokenAwarePolicy(balance),
+        retry_policy=FallthroughRetryPolicy(),
+        consistency_level=getattr(ConsistencyLevel, settings.consistency.upper()),
+        serial_consistency_level=getattr(ConsistencyLevel, settings.serial_consistency.upper()),
+        request_timeout=settings.request_timeout_s,
+        row_factory=named_tuple_factory,
+    )
+    options: dict[str, Any] = {
+        "contact_points": list(settings.hosts),
+        "port": settings.port,
+        "execution_profiles": {EXEC_PROFILE_DEFAULT: profile},
+        "connect_timeout": settings.request_timeout_s,
+        "control_connection_timeout": settings.request_timeout_s,
+    }
+    if settings.protocol_version:
+        options["protocol_version"] = settings.protocol_version
+    if settings.username:
+        password = settings.password.get_secret_value() if settings.password else ""
+        options["auth_provider"] = PlainTextAuthProvider(settings.username, password)
+    if settings.tls or settings.tls_ca:
+        options["ssl_context"] = ssl.create_default_context(
+            cafile=str(settings.tls_ca) if settings.tls_ca else None
+        )
+    return options
+
+
+def _not_connected(settings: CqlSettings, error: BaseException) -> Exception:
+    refusals = getattr(error, "errors", {})
+    values = refusals.values() if isinstance(refusals, dict) else ()
+    if any(isinstance(each, AuthenticationFailed) for each in values):
+        return StoreMisconfigured(
+            settings.location,
+            "the cluster refuses the user and the password",
+            hint="They come from HEADRACE_CQL_USERNAME and HEADRACE_CQL_PASSWORD, or from a block",
+        )
+    return StoreUnavailable(
+        settings.location,
+        "connecting",
+        shorten(error),
+        hint="Is the cluster up, and are hosts and port right?",
+    )
