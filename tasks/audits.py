@@ -16,6 +16,7 @@ from headrace.audit.auditor import audited
 from headrace.audit.report import Healing, ProductAudit, Repair, RepairReceipt
 from headrace.errors import HeadraceError
 from headrace.leases import LeaseHeld, open_leases
+from headrace.pull.checkpoints import noted_token
 from headrace.pull.receipts import ProductReceipt, Status
 from headrace.pull.turns import Turns
 from headrace.settings import load_settings
@@ -70,7 +71,8 @@ def repair_product(run: str, product: str) -> RepairReceipt:
     turns = Turns(open_leases(settings.lease_location), EXCHANGE, product, audit.location)
     done: list[Repair] = []
     try:
-        with turns.alone(audit.id, ttl_s=settings.lease_ttl_s) as leases:
+        above = noted_token(audit.checkpoints, EXCHANGE, product)
+        with turns.alone(audit.id, ttl_s=settings.lease_ttl_s, above=above) as leases:
             for step in audit.healer.heal(product, leases, now=datetime.now(UTC)):
                 done.append(step)  # noqa: PERF402 - what was done counts, even if the next fails
     except LeaseHeld as error:

@@ -10,6 +10,7 @@ from prefect.task_runners import ThreadPoolTaskRunner
 from headrace.errors import HeadraceError
 from headrace.exchange.planning import Chunk
 from headrace.leases import LeaseHeld, hold
+from headrace.pull.exceptions import TokenBehind
 from headrace.pull.job import ProductJob
 from headrace.pull.receipts import ChunkReceipt, PlanReceipt, ProductReceipt, Status
 from headrace.stopping import Stopped
@@ -54,7 +55,7 @@ def plan_product(run: str, product: str) -> PlanReceipt:
         return PlanReceipt(product, None, error=str(error))
 
 
-def _pulled(run: Run, product: str) -> ProductReceipt:
+def _pulled(run: Run, product: str, *, above: int = 0) -> ProductReceipt:
     job = run.new_job(product)
     try:
         with hold(
@@ -64,10 +65,13 @@ def _pulled(run: Run, product: str) -> ProductReceipt:
             ttl_s=run.settings.lease_ttl_s,
             stop=run.stop,
             on_lost=job.lease_lost,
+            above=above,
         ) as lease:
             job.prepare(lease)
             _map_chunks(run, job)
             job.commit(last=True)
+    except TokenBehind as behind:
+        return _pulled(run, product, above=behind.token)
     except LeaseHeld as error:
         return ProductReceipt(product, Status.RUNNING_ELSEWHERE, error=str(error))
     except HeadraceError as error:

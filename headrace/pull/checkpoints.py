@@ -111,6 +111,19 @@ def _from_version_0(stored: dict[str, Any]) -> dict[str, Any]:
 _UPGRADES = {0: _from_version_0}
 
 
+def noted_token(checkpoints: CheckpointStore, source: str, product: str) -> int:
+    """The fencing token in the last checkpoint; 0 if there is none, or none that can be used.
+
+    Raises:
+        CheckpointNotSaved: the store cannot be reached.
+    """
+    try:
+        found = checkpoints.load(source, product)
+    except CheckpointUnreadable:
+        return 0
+    return found.fencing_token if found else 0
+
+
 class CheckpointStore(Protocol):
     """Where the checkpoints of one lake live. Saving need not be atomic: a lease's holder saves.
 

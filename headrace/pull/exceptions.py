@@ -35,6 +35,19 @@ class NothingToRebuild(StateError):
         self.lake = lake
 
 
+class TokenBehind(HeadraceError):
+    """The lease's token does not exceed the checkpoint's: leases forgotten, and a clock set back.
+
+    Who holds the lease takes it again, above `token`.
+    """
+
+    def __init__(self, product: str, *, token: int, noted: int) -> None:
+        super().__init__(
+            f"{product}: the lease has token {token}, the checkpoint was written under {noted}"
+        )
+        self.token = noted
+
+
 class CheckpointNotSaved(HeadraceError):
     """The store of checkpoints could not be reached; the data in the lake is safe."""
 

@@ -37,7 +37,7 @@ from headrace.lake.names import MAX_ID
 from headrace.lake.rows import rows_between
 from headrace.leases import LeaseStore
 from headrace.pull.checkpoints import Checkpoint, CheckpointStore
-from headrace.pull.exceptions import CheckpointNotSaved
+from headrace.pull.exceptions import CheckpointNotSaved, TokenBehind
 from headrace.pull.ledger import Ledger
 from headrace.pull.planner import Survey, survey
 from headrace.pull.progress import RunProgress
@@ -124,6 +124,7 @@ class ProductJob:
 
         Raises:
             CheckpointUnreadable: there is a checkpoint that cannot be used.
+            TokenBehind: the lease has to be taken again, above the checkpoint's token.
             ForeignSource: the lake holds trades of the product from another host.
             ExchangeError, StoreError: as the client and the lake.
         """
@@ -131,6 +132,8 @@ class ProductJob:
         self._progress.product(self.product).state = "planning"
         check_source(self._lake, self.product, self._host)
         self._before = self._checkpoints.load(self._lake.exchange, self.product)
+        if lease is not None and self._before and self._before.fencing_token >= lease.token:
+            raise TokenBehind(self.product, token=lease.token, noted=self._before.fencing_token)
         self._ledger = self._opened_ledger()
         self._known_before = self._ledger.covered
         self._survey = survey(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from headrace.lake import RawLake
-from headrace.pull.checkpoints import Checkpoint, CheckpointStore
+from headrace.pull.checkpoints import Checkpoint, CheckpointStore, noted_token
 from headrace.pull.exceptions import CheckpointTooNew, CheckpointUnreadable, NothingToRebuild
 from headrace.pull.turns import Turns
 
@@ -39,7 +39,8 @@ def rebuild(
         LeaseLost: somebody has taken over meanwhile; nothing was saved.
         CheckpointNotSaved: the store of checkpoints does not answer.
     """
-    with turns.alone(run_id, ttl_s=ttl_s) as lease:
+    above = noted_token(checkpoints, lake.exchange, product)
+    with turns.alone(run_id, ttl_s=ttl_s, above=above) as lease:
         if not force:
             _refuse_newer(checkpoints, lake.exchange, product)
         checkpoint = from_lake(

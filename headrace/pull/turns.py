@@ -59,8 +59,8 @@ class Turns:
         return self._leases.state(self.run("backfill")).standing is Standing.HELD
 
     @contextmanager
-    def alone(self, run_id: str, *, ttl_s: float) -> Iterator[AllRuns]:
-        """Keep every run off the product for a `with` block.
+    def alone(self, run_id: str, *, ttl_s: float, above: int = 0) -> Iterator[AllRuns]:
+        """Keep every run off the product for a `with` block; the token will exceed `above`.
 
         Raises:
             LeaseHeld: a run is under way.
@@ -69,7 +69,13 @@ class Turns:
             yield AllRuns(
                 tuple(
                     held.enter_context(
-                        hold(self._leases, self.run(planner), run_id=run_id, ttl_s=ttl_s)
+                        hold(
+                            self._leases,
+                            self.run(planner),
+                            run_id=run_id,
+                            ttl_s=ttl_s,
+                            above=above,
+                        )
                     )
                     for planner in _PLANNERS
                 )

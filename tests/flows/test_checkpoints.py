@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from prefect.blocks.core import Block
@@ -160,6 +161,28 @@ def test_an_older_checkpoint_is_upgraded_without_a_word(lake, sim):
     assert all((arrival.subject.cursor or 9001) > 4000 for arrival in sim.arrivals())
     assert load(lake).schema_version == SCHEMA_VERSION
     assert load(lake).rows == 9000
+
+
+def test_tokens_rise_although_the_leases_are_lost_and_the_clock_was_set_back(lake, sim):
+    run_backfill(sim, lake, ["BTC-USD"], to_id=4000, **QUICK)
+    ahead = load(lake).model_dump(mode="json")
+    # As if it had been written by a clock that is a year ahead of the one that counts now.
+    ahead["fencing_token"] += 365 * 86_400_000
+    put(lake, {"checkpoint": ahead})
+    forget_leases()
+
+    assert run_backfill(sim, lake, ["BTC-USD"], **QUICK).status is Status.DONE
+    after_run = load(lake).fencing_token
+    forget_leases()
+    [mended] = as_json("rebuild", "BTC-USD", "--lake", lake)["products"]
+    assert mended["status"] == "done"
+    assert ahead["fencing_token"] < after_run < load(lake).fencing_token
+    assert_lake_equals_source(lake, sim, "BTC-USD")
+
+
+def forget_leases():
+    for file in Path(load_settings().lease_location).glob("leases.sqlite*"):
+        file.unlink()
 
 
 def test_looking_forgetting_and_rebuilding_all(lake, sim):

@@ -33,7 +33,7 @@ from headrace.leases.model import Row
 from headrace.leases.renewal import Renewal
 from headrace.leases.store import LeaseStore
 from headrace.pull.checkpoints import Checkpoint, read_checkpoint
-from headrace.pull.exceptions import CheckpointNotSaved
+from headrace.pull.exceptions import CheckpointNotSaved, TokenBehind
 from headrace.pull.job import ProductJob
 from headrace.pull.progress import RunProgress
 from headrace.pull.receipts import ProductReceipt, Status
@@ -451,7 +451,7 @@ class PullProcess:
         self.receipt = self._pulled()
         self._judge(self.receipt)
 
-    def _pulled(self) -> ProductReceipt:
+    def _pulled(self, above: int = 0) -> ProductReceipt:
         """What the product task does, one chunk after the other."""
         job = self.job
         try:
@@ -463,10 +463,13 @@ class PullProcess:
                 stop=self.stop,
                 on_lost=job.lease_lost,
                 machine=self._machine,
+                above=above,
             ) as lease:
                 job.prepare(lease)
                 self._fetch_all()
                 job.commit()
+        except TokenBehind as behind:
+            return self._pulled(behind.token)
         except LeaseHeld as error:
             return ProductReceipt(PRODUCT, Status.RUNNING_ELSEWHERE, error=str(error))
         except HeadraceError as error:

@@ -8,6 +8,7 @@ from support.exchange import FakeClient
 from headrace.exchange.planning import Sizing
 from headrace.lake import open_lake
 from headrace.leases import SqliteLeases, hold
+from headrace.pull.exceptions import TokenBehind
 from headrace.pull.job import ProductJob
 from headrace.pull.progress import RunProgress
 from headrace.pull.receipts import Status
@@ -79,6 +80,32 @@ def test_a_part_that_was_stored_but_not_told_yet_does_not_blind_the_last_commit(
     assert (saved(job).rows, saved(job).watermark, saved(job).covered) == (3000, 3000, ((1, 3000),))
     told = job.receipt()
     assert (told.status, told.rows, told.new_rows) == (Status.DONE, 3000, 3000)
+
+
+def test_a_lease_whose_token_does_not_exceed_the_checkpoints_is_not_worked_under(job, leases):
+    name = job.turns.run("backfill")
+    with hold(leases, name, run_id="me", ttl_s=60) as lease:
+        job.prepare(lease)
+        job.commit()
+    noted = saved(job).fencing_token
+    with (
+        hold(leases, name, run_id="me", ttl_s=60) as lease,
+        pytest.raises(TokenBehind, match=str(noted)) as behind,
+    ):
+        job.prepare(Under(lease, noted))
+    assert (behind.value.token, len(job._checkpoints.saved)) == (noted, 1)
+    with hold(leases, name, run_id="me", ttl_s=60, above=behind.value.token) as lease:
+        job.prepare(lease)
+        job.commit()
+    assert saved(job).fencing_token > noted
+
+
+class Under:
+    """A lease of a store that has forgotten what it gave out before."""
+
+    def __init__(self, lease, token):
+        self.token = token
+        self.check = lease.check
 
 
 def test_a_lake_that_cannot_be_counted_is_told_and_not_raised(job, lake, leases):
