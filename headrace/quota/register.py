@@ -40,12 +40,12 @@ class Register:
 
     Attributes:
         owner: the number of this process in the file.
-        alone: whether no other process had the file open when that was last looked at.
+        owners: how many processes had the file open when that was last looked at; 0: not yet.
     """
 
     def __init__(self, path: Path, config: QuotaConfig, clock: Clock, longest: int) -> None:
         self.owner = 0
-        self.alone = False
+        self.owners = 0
         self._path = path
         self._config = config
         self._clock = clock
@@ -53,6 +53,11 @@ class Register:
         self._grants = 0
         self._noted_at = 0
         self._noted: Sequence[int] = ()
+
+    @property
+    def alone(self) -> bool:
+        """Whether no other process had the file open."""
+        return self.owners == 1
 
     # -- opening --------------------------------------------------------------------------------
 
@@ -138,7 +143,7 @@ class Register:
         if now - self._noted_at < _NOTE_EVERY and not emptied:
             return
         self._noted_at, self._noted = now, waiting
-        self.alone = connection.execute("SELECT count(*) FROM owners").fetchone()[0] == 1
+        self.owners = connection.execute("SELECT count(*) FROM owners").fetchone()[0]
         connection.execute(
             "UPDATE owners SET seen = ?, grants = ?, retry = ?, ingest = ?, backfill = ? "
             "WHERE owner = ?",

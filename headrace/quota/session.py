@@ -22,6 +22,7 @@ from headrace.quota.clock import MS, NS, Clock
 from headrace.quota.counters import Counters
 from headrace.quota.exceptions import OutageError
 from headrace.quota.lanes import Lane
+from headrace.quota.packets import Packets
 from headrace.quota.request import Request
 from headrace.quota.slots import SPARE, Slot, SlotBook
 from headrace.quota.turnstile import Turnstile
@@ -90,6 +91,7 @@ class Session:
             self._ahead = int(book.config.ahead_ms * MS)
             self.turnstile = Turnstile(clock.now, self._ahead)
             self._anchor = Anchor(book.config.anchor_cap_ms)
+            self._packets = Packets()
 
     def hold(self) -> None:
         """Keep all threads out of the files until `release`."""
@@ -137,6 +139,8 @@ class Session:
         while leaving is None:
             leaving = self._leaving(self._slot(request, book), book)
         book.settle(leaving, self._clock.now())
+        if book.urgent:
+            book.flush()
         self.counters.count(admitted=request.weight)
 
     def take_now(self, lane: Lane, weight: int) -> int | None:
@@ -201,7 +205,7 @@ class Session:
         while True:
             slot = self._booked(request, book)
             if slot.fixed and slot.at <= self._clock.now():
-                return slot
+                return self._one(slot, request)
             held: Slot | None = None
             try:
                 with self.counters.waiting("quota", self._clock.now):
@@ -210,7 +214,13 @@ class Session:
                 book.give_back(slot)
                 raise
             if held is not None:
-                return held
+                return self._one(held, request)
+
+    def _one(self, slot: Slot, request: Request) -> Slot:
+        """What was asked for, out of what may be a packet."""
+        if request.weight > 1:
+            return slot
+        return self._packets.give(request.lane, self._clock.now(), slot)
 
     def _booked(self, request: Request, book: SlotBook) -> Slot:
         """Queue, then book."""
@@ -221,8 +231,14 @@ class Session:
                 self.turnstile.enter(lane, request.pause, request.check)
         booked_to = 0
         try:
+            if request.weight == 1 and (kept := self._kept(lane, book)):
+                return kept
             slot = book.book(
-                lane, weight=request.weight, by=request.by, waiting=self.turnstile.waiting()
+                lane,
+                weight=request.weight,
+                by=request.by,
+                waiting=self.turnstile.waiting(),
+                reach=self._packets.reach(lane, self._clock.now()),
             )
             if isinstance(slot, int):
                 request.refuse_beyond(slot, "quota")
@@ -230,6 +246,13 @@ class Session:
             booked_to = slot.at + (self._ahead if slot.polite else 0)
         finally:
             self.turnstile.leave(lane, booked_to)
+        return slot
+
+    def _kept(self, lane: Lane, book: SlotBook) -> Slot | None:
+        """A permit that came with an earlier one; what has become void goes back."""
+        slot, void = self._packets.next(lane, self._clock.now())
+        for one in void:
+            book.settle(one, 0)
         return slot
 
     def _refuse_hopeless(self, request: Request, book: SlotBook) -> None:
@@ -287,7 +310,7 @@ class Session:
             self.give_back(permit)
             return self.acquire(request)
         book.settle(permit.slot, now)
-        if now - permit.left > SPARE:
+        if book.urgent or now - permit.left > SPARE:
             book.flush()
         return permit._replace(left=now)
 
@@ -352,6 +375,8 @@ class Session:
             self._pool.shutdown()
         self.breaker.close()
         if self.book is not None:
+            for unused in self._packets.drain():
+                self.book.settle(unused, 0)
             self.book.close()
 
 

@@ -45,7 +45,7 @@ _HOLDER = "SELECT seq, at, until, ticket FROM slots WHERE seq = ?"
 _HOLDING = "SELECT seq, at, until, ticket FROM slots WHERE ticket = ?"
 _HAND_OVER = "UPDATE slots SET ticket = ?, owner = ?, lane = ?, passes = ? WHERE seq = ?"
 _MOVE = "UPDATE slots SET at = ?, until = ? WHERE seq = ?"
-_PIN = "UPDATE slots SET at = ?, until = ?, passes = ? WHERE seq = ?"
+_PIN = "UPDATE slots SET at = ?, until = ?, passes = ? WHERE seq BETWEEN ? AND ?"
 _MOMENTS = "SELECT until FROM slots WHERE until > 0 ORDER BY until DESC"
 
 #: The last part of its guard, which a permit leaves to its caller for getting going.
@@ -83,6 +83,13 @@ class Slot(NamedTuple):
         """Whether the permit can no longer leave on this slot."""
         return now > self.until - SPARE
 
+    def singly(self) -> list[Slot]:
+        """The permits of a slot that holds several, each as a slot of its own."""
+        if self.weight == 1:
+            return [self]
+        first = self.seq - self.weight + 1
+        return [self._replace(ticket=seq, seq=seq, weight=1) for seq in range(first, self.seq + 1)]
+
 
 class SlotBook:
     """The slots of one quota, as one process sees and books them. Safe for many threads.
@@ -99,6 +106,7 @@ class SlotBook:
         self._windows = windows(config)
         self.shortest, self.longest = self._windows[0][1], self._windows[-1][1]
         self.guard = min(int(config.guard_ms * MS), self.shortest)
+        self._sparse = max(length / limit for limit, length in self._windows) >= self.guard
         self.slowed = False
         self._mutex = threading.Lock()
         self._left: deque[tuple[int, int]] = deque()  # (until, seq) of permits to settle
@@ -111,7 +119,13 @@ class SlotBook:
     # -- booking --------------------------------------------------------------------------------
 
     def book(
-        self, lane: Lane, *, weight: int = 1, by: int | None = None, waiting: Sequence[int] = NOBODY
+        self,
+        lane: Lane,
+        *,
+        weight: int = 1,
+        by: int | None = None,
+        waiting: Sequence[int] = NOBODY,
+        reach: int = 1,
     ) -> Slot | int:
         """Book the next slot.
 
@@ -120,12 +134,14 @@ class SlotBook:
             weight: permits that leave together.
             by: book nothing if the slot would lie later than this, and not now (0: now or never).
             waiting: how many threads of this process wait, by lane; noted now and then.
+            reach: so many permits may be booked together where that delays none of them.
 
         Returns:
-            The slot, or when it would have been if that is later than `by`.
+            The slot, of `weight` permits or of up to `reach`; or when it would have been, if that
+            is later than `by`.
         """
         with self._mutex:
-            return self._file.change(self._book, lane, weight, by, waiting)
+            return self._file.change(self._book, lane, weight, by, waiting, reach)
 
     def tighten(self, slot: Slot) -> Slot | None:
         """Look again, shortly before the moment, when earlier permits have settled.
@@ -168,6 +184,15 @@ class SlotBook:
         """
         for seq in range(slot.seq - slot.weight + 1, slot.seq + 1):
             self._left.append((until, seq))
+
+    @property
+    def urgent(self) -> bool:
+        """Whether others should know at once when a permit left.
+
+        Where permits are further apart than their guard, this process may not be back before
+        somebody books by that moment.
+        """
+        return self._sparse and not self._register.alone
 
     def flush(self) -> None:
         """Write at once what has settled."""
@@ -226,6 +251,7 @@ class SlotBook:
         weight: int,
         by: int | None,
         waiting: Sequence[int],
+        reach: int,
     ) -> Slot | int:
         now = self._clock.now()
         self._write_settled(connection)
@@ -240,6 +266,8 @@ class SlotBook:
         mine = behind[0].at if behind else at
         if by is not None and mine > max(by, now):
             return mine
+        if reach > 1 and weight == 1 and not (behind or polite or self._sparse):
+            weight = self._timing.together(connection, now, state, newest, at, reach)
         until = at + self.guard
         passes = OVERTAKES if by is None and weight == 1 else FIXED
         owner = self._register.owner
@@ -251,7 +279,7 @@ class SlotBook:
             connection.execute(_TRIM, (gone, newest, _TRIM_ROWS))
         self._register.note(connection, now, weight, waiting)
         fixed = at <= now + _IMMINENT
-        slot = Slot(newest, newest, at, until, tight or weight > 1, weight, fixed, polite)
+        slot = Slot(newest, newest, at, until, tight, weight, fixed, polite)
         return self._rotate(connection, behind, slot, lane, passes) if behind else slot
 
     def _overtaken(
@@ -298,8 +326,9 @@ class SlotBook:
         if held is None:
             return None
         state = self._register.state(connection, now)
-        at = self._timing.booked_slot(connection, now, state, held.seq)
-        connection.execute(_PIN, (at, at + self.guard, FIXED, held.seq))
+        at = self._timing.booked_slot(connection, now, state, held.seq, held.weight)
+        first = held.seq - held.weight + 1
+        connection.execute(_PIN, (at, at + self.guard, FIXED, first, held.seq))
         return held._replace(at=at, until=at + self.guard, tight=True, fixed=True)
 
     def _confirm(self, connection: sqlite3.Connection, slot: Slot) -> Slot | None:

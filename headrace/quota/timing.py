@@ -120,10 +120,29 @@ class Timing:
             at = self._plausible(connection, now, state, at)
         return Moment(newest, at, tight, polite)
 
-    def booked_slot(self, connection: sqlite3.Connection, now: int, state: State, seq: int) -> int:
-        """When the booking in row `seq` can leave, looking only at those booked before it."""
-        at, _ = self._earliest(connection, now, state, 1, seq, before=seq)
-        return self._spaced(connection, at, state, seq - 1)
+    def together(
+        self,
+        connection: sqlite3.Connection,
+        now: int,
+        state: State,
+        newest: int,
+        at: int,
+        most: int,
+    ) -> int:
+        """How many permits can be booked for `at` instead of one: at most a process's part."""
+        part = min(spacing.group for spacing in self._spacings) if self._spacings else most
+        weight = min(most, part // max(1, self._register.owners))
+        if weight > 1 and self._earliest(connection, now, state, weight, newest)[0] <= at:
+            return weight
+        return 1
+
+    def booked_slot(
+        self, connection: sqlite3.Connection, now: int, state: State, seq: int, weight: int
+    ) -> int:
+        """When the booking up to row `seq` can leave, looking only at those booked before it."""
+        first = seq - weight + 1
+        at, _ = self._earliest(connection, now, state, weight, first, before=first)
+        return self._spaced(connection, at, state, first - 1)
 
     def _earliest(
         self,

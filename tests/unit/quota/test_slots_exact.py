@@ -26,6 +26,7 @@ class World:
     rates: str
     seed: int
     burst: int | None = None
+    packets: bool = False
     at: int = 1_000 * S
     boot_id: str = "boot"
     departures: list[int] = field(default_factory=list)
@@ -55,7 +56,8 @@ class World:
     def _step(self, book: SlotBook, slot: Slot | None, chance: random.Random) -> Slot | None:
         """One thread runs for a moment; what it returns is the slot that it now waits for."""
         if slot is None:
-            booked = book.book(chance.choice(list(Lane)))
+            reach = chance.choice([1, 2, 8]) if self.packets else 1
+            booked = book.book(chance.choice(list(Lane)), reach=reach)
             assert isinstance(booked, Slot)
             return booked
         if slot.at > self.at:
@@ -65,20 +67,24 @@ class World:
             if held is None or not held.fixed:
                 return held
             slot = held
+        for permit in slot.singly():
+            self._leave(book, permit, chance)
+        return None
+
+    def _leave(self, book: SlotBook, slot: Slot, chance: random.Random) -> None:
         if chance.random() < 0.02:
-            return None  # killed: neither leaves nor settles
+            return  # killed: neither leaves nor settles
         if chance.random() < 0.03:
             book.give_back(slot)
-            return None
+            return
         self.at += int(chance.expovariate(1 / MS))  # held up between the answer and leaving
-        held_or_none: Slot | None = slot
-        while held_or_none is not None and held_or_none.late(self.at):
-            held_or_none = book.delay(held_or_none)
+        held: Slot | None = slot
+        while held is not None and held.late(self.at):
+            held = book.delay(held)
             self.at += int(chance.expovariate(1 / MS))
-        if held_or_none is not None:
+        if held is not None:
             self.departures.append(self.at)
-            book.settle(held_or_none, self.at)
-        return None
+            book.settle(held, self.at)
 
     def _wakes(self, book: SlotBook, slot: Slot | None, chance: random.Random) -> int:
         late = int(chance.expovariate(1 / (0.3 * MS)))
@@ -115,6 +121,23 @@ def test_no_window_holds_more_than_its_limit(
     world = World(rates, seed, burst)
     with tempfile.TemporaryDirectory() as folder:
         world.run(Path(folder), processes, callers, permits=120)
+    for rate in QuotaConfig(name="x", rates=rates).rates:
+        assert overfull(world.departures, rate.limit, rate.interval_ms * MS) == []
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    seed=st.integers(0, 2**32),
+    processes=st.integers(1, 5),
+    callers=st.integers(1, 24),
+    rates=st.sampled_from(["100/s", "200/s,300/2s", "60/s"]),
+)
+def test_nor_when_permits_are_booked_together(
+    seed: int, processes: int, callers: int, rates: str
+) -> None:
+    world = World(rates, seed, packets=True)
+    with tempfile.TemporaryDirectory() as folder:
+        world.run(Path(folder), processes, callers, permits=400)
     for rate in QuotaConfig(name="x", rates=rates).rates:
         assert overfull(world.departures, rate.limit, rate.interval_ms * MS) == []
 

@@ -1,0 +1,70 @@
+"""Permits booked together and handed out one by one.
+
+At hundreds of permits a second most of a permit's cost is the turn at the shared file, and with a
+dozen processes the switching between them. Permits that leave at the same moment anyway are
+therefore booked a few at a time by a process that has shown that it uses them at once: what comes
+with a permit is kept here for the next caller, and is void after its guard like any other slot.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Sequence
+
+from headrace.quota.lanes import Lane
+from headrace.quota.slots import SPARE, Slot
+
+#: The most permits of a packet: what a killed process can take with it, for one window.
+MOST = 8
+
+
+class Packets:
+    """What one process has booked but not used yet, by lane. Safe for many threads."""
+
+    def __init__(self) -> None:
+        self._mutex = threading.Lock()
+        self._kept: list[deque[Slot]] = [deque() for _ in Lane]
+        self._reach = [1 for _ in Lane]
+        self._given_at = [0 for _ in Lane]
+
+    def next(self, lane: Lane, now: int) -> tuple[Slot | None, Sequence[Slot]]:
+        """The next permit that was kept, if any, and those that have become void meanwhile."""
+        if not self._kept[lane]:
+            return None, ()
+        void: list[Slot] = []
+        with self._mutex:
+            while self._kept[lane]:
+                slot = self._kept[lane].popleft()
+                if not slot.late(now):
+                    return slot, void
+                void.append(slot)
+        return None, void
+
+    def reach(self, lane: Lane, now: int) -> int:
+        """How many permits to book together when none is left.
+
+        Twice as many as the last time if the caller was back at once, else one.
+        """
+        with self._mutex:
+            back_at_once = now - self._given_at[lane] < SPARE
+            self._reach[lane] = min(MOST, 2 * self._reach[lane]) if back_at_once else 1
+            return self._reach[lane]
+
+    def give(self, lane: Lane, now: int, packet: Slot) -> Slot:
+        """The first permit out of a packet whose moment has come; the rest is kept."""
+        with self._mutex:
+            self._given_at[lane] = now
+            if packet.weight == 1:
+                return packet
+            first, *rest = packet.singly()
+            self._kept[lane].extend(rest)
+            return first
+
+    def drain(self) -> list[Slot]:
+        """All that is still kept."""
+        with self._mutex:
+            kept = [slot for lane in self._kept for slot in lane]
+            for lane in self._kept:
+                lane.clear()
+            return kept
