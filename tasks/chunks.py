@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import logging
+
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 from prefect.states import Failed, State
 
 from headrace.exchange.planning import Chunk, page_count
+from headrace.logs import about
 from headrace.pull.receipts import ChunkReceipt
 from tasks.runs import run_of
+
+log = logging.getLogger(__name__)
 
 
 @task(
@@ -20,7 +25,10 @@ from tasks.runs import run_of
 )
 def fetch_chunk(run: str, product: str, lo: int, hi: int) -> ChunkReceipt | State[ChunkReceipt]:
     """Fetch every trade of [lo, hi]; a failure costs this chunk alone and is told, not raised."""
-    receipt = run_of(run).jobs[product].fetch(Chunk(lo, hi, page_count(lo, hi)))
-    if receipt.error:
-        return Failed(message=receipt.error, data=receipt)
-    return receipt
+    with about(product=product, chunk=f"{lo}-{hi}"):
+        receipt = run_of(run).jobs[product].fetch(Chunk(lo, hi, page_count(lo, hi)))
+        if receipt.error:
+            return Failed(message=receipt.error, data=receipt)
+        facts = {"rows": receipt.rows, "pages": receipt.pages}
+        log.info("stored", extra={"event": "chunk-stored", "facts": facts})
+        return receipt

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from headrace.pull.receipts import Summary
-from tasks.runs import Run
+
+if TYPE_CHECKING:
+    from tasks.runs import Run
 
 
 class Observer(Protocol):

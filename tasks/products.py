@@ -10,12 +10,14 @@ from prefect.task_runners import ThreadPoolTaskRunner
 from headrace.errors import HeadraceError
 from headrace.exchange.planning import Chunk
 from headrace.leases import LeaseHeld, hold
+from headrace.logs import about
 from headrace.pull.exceptions import TokenBehind
 from headrace.pull.job import ProductJob
 from headrace.pull.receipts import ChunkReceipt, PlanReceipt, ProductReceipt, Status
 from headrace.stopping import Stopped
 from tasks.chunks import fetch_chunk
 from tasks.runs import Run, run_of
+from tasks.telling import log_product
 from tasks.waves import map_in_waves
 
 
@@ -28,7 +30,9 @@ from tasks.waves import map_in_waves
 )
 def pull_product(run: str, product: str) -> State[ProductReceipt]:
     """Pull one product. Never raises for what can go wrong with it: the receipt says it."""
-    receipt = _pulled(run_of(run), product)
+    with about(product=product):
+        receipt = _pulled(run_of(run), product)
+        log_product(receipt)
     run_of(run).progress.ended(product, receipt.status.value, receipt.error)
     if receipt.status is Status.RUNNING_ELSEWHERE:
         return Completed(name="AlreadyRunning", message=receipt.error, data=receipt)

@@ -11,6 +11,7 @@ from prefect.task_runners import ThreadPoolTaskRunner
 from headrace.pull.receipts import PlanReceipt, ProductReceipt, Status
 from headrace.stopping import Stopped
 from tasks.artifacts import ProgressArtifact
+from tasks.observers import tell_started
 from tasks.products import plan_product, pull_product
 from tasks.runs import Run
 from tasks.waves import Ended, map_in_waves
@@ -24,6 +25,7 @@ def pull_products(run: Run) -> list[ProductReceipt]:
         product: ProductReceipt(product, Status.FAILED, error=Stopped().message)
         for product in run.request.products
     }
+    tell_started(run)
     with ProgressArtifact(run) as shown:
         for ended in _mapped(run, pull_product):
             shown.tick()

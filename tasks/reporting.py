@@ -13,12 +13,14 @@ from headrace.pull.wording import one_line
 from tasks.artifacts import publish
 from tasks.observers import tell_ended
 from tasks.runs import Run
+from tasks.telling import log_run
 
 
 def conclude(run: Run, receipts: Sequence[ProductReceipt]) -> State[Summary]:
     """Sum up, publish, and choose the state: Completed, Partial, Failed, Cancelled."""
     summary = _summary(run, products=tuple(receipts), status=overall(list(receipts)))
     publish(summary)
+    log_run(summary)
     tell_ended(summary)
     return _state(summary)
 

@@ -7,7 +7,7 @@ run's id instead and look up the rest here; the pools are threads, so that is on
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
@@ -20,14 +20,17 @@ from headrace.exchange import ExchangeClient
 from headrace.exchange.planning import Sizing
 from headrace.lake import RawLake
 from headrace.leases import LeaseStore, open_leases
-from headrace.pull.job import ProductJob
+from headrace.logs import hide
+from headrace.pull.job import Listener, ProductJob
 from headrace.pull.progress import RunProgress
 from headrace.pull.request import MAX_IN_FLIGHT, PullRequest
 from headrace.quota import Gate
 from headrace.settings import Settings, load_settings
 from headrace.signals import stop_on_signals
 from headrace.stopping import StopEvent
-from tasks.events import emit, emit_breaker_change
+from tasks.events import emit_breaker_change
+from tasks.logs import logs_of_run
+from tasks.telling import measured, tell
 
 EXCHANGE = "coinbase"
 
@@ -49,6 +52,7 @@ class Run:
     rates: str
     pages_per_s: float | None
     jobs: dict[str, ProductJob] = field(default_factory=dict)
+    listeners: list[Listener] = field(default_factory=lambda: [tell])
 
     @property
     def pool_width(self) -> int:
@@ -85,10 +89,14 @@ class Run:
             leases=self.leases,
             progress=self.progress,
             stop=self.stop,
-            listener=emit,
+            listener=self._tell,
         )
         self.jobs[product] = job
         return job
+
+    def _tell(self, name: str, facts: Mapping[str, object]) -> None:
+        for listener in self.listeners:
+            listener(name, facts)
 
     def _width_by_latency(self) -> int:
         """Wide enough that one product alone can use the whole quota, as the last one will."""
@@ -141,6 +149,7 @@ def open_run(run_id: str, request: PullRequest) -> Iterator[Run]:
     exchange = exchange_of(request.base_url)
     quota = quota_of(request.rate, breaker_cooldown_s=settings.breaker_cooldown_s)
     with ExitStack() as opened:
+        opened.enter_context(logs_of_run(run_id, settings))
         stop = opened.enter_context(stop_on_signals())
         lake = lake_of(request.lake).open(stop)
         host = urlsplit(exchange.base_url).netloc.rpartition("@")[2]
@@ -149,7 +158,10 @@ def open_run(run_id: str, request: PullRequest) -> Iterator[Run]:
         gate.on_breaker_change(emit_breaker_change)
         transport = exchange.transport(max_connections=MAX_IN_FLIGHT, stop=stop)
         transport.check_reachable()
-        client = ExchangeClient(transport, gate, credentials=exchange.credentials(), stop=stop)
+        credentials = exchange.credentials()
+        if credentials is not None:
+            hide(credentials.secret, credentials.passphrase)
+        client = ExchangeClient(transport, gate, credentials=credentials, stop=stop)
         opened.callback(client.close)
         run = Run(
             id=run_id,
@@ -168,4 +180,5 @@ def open_run(run_id: str, request: PullRequest) -> Iterator[Run]:
         run.progress.in_flight = run.in_flight
         _RUNS[run_id] = run
         opened.callback(_RUNS.pop, run_id)
+        opened.enter_context(measured(run))
         yield run

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -58,8 +58,14 @@ def open_sink(text: str, *, most_products: int) -> Sink | None:
 
 
 @contextmanager
-def publishing(settings: Settings, *, patience_s: float = PATIENCE_S) -> Iterator[Meter | None]:
+def publishing(
+    settings: Settings, *, patience: Callable[[], float] = lambda: PATIENCE_S
+) -> Iterator[Meter | None]:
     """A meter that is published as the settings say, for a `with` block; None for nowhere.
+
+    Args:
+        settings: say where figures go.
+        patience: asked at the end how many seconds the last of them may take.
 
     Raises:
         MetricsSettingError: the setting cannot be used; nothing was started.
@@ -74,4 +80,4 @@ def publishing(settings: Settings, *, patience_s: float = PATIENCE_S) -> Iterato
     try:
         yield meter
     finally:
-        publisher.close(patience_s)
+        publisher.close(patience())

@@ -119,6 +119,11 @@ class ProductJob:
         self._stale = ""
         self._broken = ""
 
+    @property
+    def new_rows(self) -> int:
+        """Trades that this run has added so far."""
+        return self._ledger.new_rows
+
     def prepare(self, lease: HeldLease | None) -> None:
         """Find out what is there and what is missing. Without a lease nothing is written.
 

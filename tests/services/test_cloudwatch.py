@@ -119,7 +119,7 @@ def test_a_cloudwatch_that_is_away_neither_breaks_nor_holds_up_a_run(
 ) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL_CLOUDWATCH", f"http://127.0.0.1:{free_port()}")
     began = time.monotonic()
-    with publishing(Settings(metrics=f"cloudwatch:{namespace}"), patience_s=2.0) as meter:
+    with publishing(Settings(metrics=f"cloudwatch:{namespace}"), patience=lambda: 2.0) as meter:
         assert meter is not None
         meter.count(THROTTLED, 1, source=SOURCE)
 

@@ -1,0 +1,105 @@
+"""Log lines of a run in the Prefect UI, beside standard error."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from uuid import UUID
+
+from prefect.exceptions import MissingContextError
+from prefect.logging import get_run_logger
+from prefect.logging.loggers import flow_run_logger
+
+from headrace.logs import run_everywhere, written
+from headrace.logs.formats import about_record, text_of
+from headrace.logs.setup import attached, level_of
+from headrace.settings import Settings
+
+#: Lines that one run may send to the API, and warnings on top of them. Each is a row of its
+#: database, and a long backfill has a line per chunk; standard error gets them all.
+MOST_LINES = 1_000
+MOST_WARNINGS = 500
+
+
+class RunLogHandler(logging.Handler):
+    """Hands the records of one run to Prefect's run loggers, so many of them and no more.
+
+    Args:
+        run_id: id of the flow run; records of other runs are left to them.
+    """
+
+    def __init__(
+        self, run_id: str, *, most_lines: int = MOST_LINES, most_warnings: int = MOST_WARNINGS
+    ) -> None:
+        super().__init__()
+        self._run_id = run_id
+        self._left = {False: most_lines, True: most_warnings}
+        self._counting = threading.Lock()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Hand over one record."""
+        known = about_record(record)
+        if known.get("run", self._run_id) != self._run_id:
+            return
+        left = self._take(urgent=record.levelno >= logging.WARNING)
+        if left < 0:
+            return
+        subject = " ".join(known[name] for name in ("product", "chunk") if name in known)
+        text = f"[{subject}] {text_of(record)}" if subject else text_of(record)
+        logger = self._logger()
+        logger.log(record.levelno, "%s", text)
+        if left == 0:
+            what = "warnings" if record.levelno >= logging.WARNING else "lines below warning"
+            logger.info("this was the last of the %s that a run shows here", what)
+
+    def _take(self, *, urgent: bool) -> int:
+        """How many may follow this one; below 0 if this one is too many."""
+        with self._counting:
+            self._left[urgent] -= 1
+            return self._left[urgent]
+
+    def _logger(self) -> logging.Logger | logging.LoggerAdapter[logging.Logger]:
+        """The task's or the flow's logger; in a thread that knows neither, that of the run."""
+        try:
+            return get_run_logger()
+        except MissingContextError:
+            return flow_run_logger(flow_run_id=UUID(self._run_id))
+
+
+@contextmanager
+def logs_of_run(run_id: str, settings: Settings) -> Iterator[None]:
+    """Have the lines of a run shown in the UI, and as JSON on standard error where that is set.
+
+    A command writes its lines in any case (`headrace.logs.written`); in a worker Prefect's own
+    console shows them, unless JSON is asked for, which then takes its place.
+    """
+    handler = RunLogHandler(run_id)
+    handler.setLevel(level_of(settings, "info"))
+    with ExitStack() as opened:
+        opened.enter_context(run_everywhere(run_id))
+        if settings.log_format == "json":
+            opened.enter_context(written(settings))
+            opened.enter_context(_console_silent())
+        opened.enter_context(attached(handler))
+        yield
+
+
+@contextmanager
+def _console_silent() -> Iterator[None]:
+    """Keep Prefect's console from saying the same again in another form."""
+    consoles = [
+        handler
+        for name in ("prefect", "prefect.flow_runs", "prefect.task_runs")
+        for handler in logging.getLogger(name).handlers
+        if type(handler).__name__ == "PrefectConsoleHandler"
+    ]
+    before = [handler.level for handler in consoles]
+    for handler in consoles:
+        handler.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        for handler, level in zip(consoles, before, strict=True):
+            handler.setLevel(level)
