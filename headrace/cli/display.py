@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -20,6 +21,8 @@ from headrace.pull.wording import duration, remarks
 if TYPE_CHECKING:
     from tasks.runs import Run
 
+log = logging.getLogger(__name__)
+
 _REFRESH_PER_S = 4
 _PLAIN_INTERVAL_S = 10.0
 
@@ -31,26 +34,32 @@ class Display:
 
     Args:
         quiet: show nothing (for `--json`).
+        as_lines: standard error belongs to machines: what is said are log lines, no bars.
         console: where to draw; standard error, so that standard output stays for results.
     """
 
-    def __init__(self, *, quiet: bool = False, console: Console | None = None) -> None:
+    def __init__(
+        self, *, quiet: bool = False, as_lines: bool = False, console: Console | None = None
+    ) -> None:
         self.summary: Summary | None = None
         self._quiet = quiet
+        self._as_lines = as_lines
         self._console = console or Console(stderr=True)
         self._live: Live | None = None
         self._plain: _PlainLines | None = None
 
     def say(self, line: str) -> None:
         """One line for people."""
-        if not self._quiet:
+        if self._as_lines:
+            log.info("%s", line)
+        elif not self._quiet:
             self._console.print(line, highlight=False, markup=False, soft_wrap=True)
 
     def started(self, run: Run) -> None:
         """Begin to draw."""
-        if self._quiet:
+        if self._quiet and not self._as_lines:
             return
-        if self._console.is_terminal:
+        if self._console.is_terminal and not self._as_lines:
             drawing = _Drawing(run)
             self._live = Live(
                 drawing, console=self._console, refresh_per_second=_REFRESH_PER_S, transient=False
@@ -63,6 +72,10 @@ class Display:
     def ended(self, summary: Summary) -> None:
         """Stop drawing and keep the summary."""
         self.summary = summary
+        self.close()
+
+    def close(self) -> None:
+        """Stop drawing, however the run ended."""
         if self._live is not None:
             self._live.stop()
         if self._plain is not None:

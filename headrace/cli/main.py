@@ -11,6 +11,7 @@ from headrace import __version__
 from headrace.cli import blocks, breaker, checkpoint, lease, looker, metrics, pull, quota, sim, up
 from headrace.cli.alarms import command as alarms
 from headrace.cli.audit import audit
+from headrace.cli.common import CommonOptionsGroup, LogFormat, LogLevel, say_error, set_up_logs
 from headrace.cli.demo import demo
 from headrace.cli.exits import Exit, exit_of_error
 from headrace.cli.products import products
@@ -24,6 +25,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
+    cls=CommonOptionsGroup,
 )
 app.command("up")(up.up)
 app.command("down")(up.down)
@@ -44,16 +46,26 @@ app.add_typer(metrics.app, name="metrics")
 app.add_typer(sim.app, name="sim")
 
 
-@app.callback()
-def common(
-    version: Annotated[
-        bool, typer.Option("--version", help="Print the version and end.", is_eager=True)
-    ] = False,
-) -> None:
-    """Pull everything a rate-limited API will give, exactly once."""
-    if version:
+def _print_version(asked: bool) -> None:
+    if asked:
         typer.echo(f"headrace {__version__}")
         raise typer.Exit
+
+
+@app.callback()
+def common(
+    ctx: typer.Context,
+    _version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Print the version and end.", is_eager=True, callback=_print_version
+        ),
+    ] = False,
+    log_format: LogFormat = None,
+    log_level: LogLevel = None,
+) -> None:
+    """Pull everything a rate-limited API will give, exactly once."""
+    set_up_logs(ctx, log_format, log_level)
 
 
 def main() -> None:
@@ -61,7 +73,7 @@ def main() -> None:
     try:
         app(prog_name="headrace")
     except HeadraceError as error:
-        typer.echo(f"headrace: {error}", err=True)
+        say_error(error)
         sys.exit(exit_of_error(error))
     except KeyboardInterrupt:
         sys.exit(Exit.INTERRUPTED)

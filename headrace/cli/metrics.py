@@ -52,7 +52,9 @@ def list_metrics(as_json: Json = False) -> None:
         rows = [_as_dict(metric) for metric in CATALOGUE]
         typer.echo(json.dumps({"sink": kind, "where": where or None, "metrics": rows}))
         return
-    table = Table("prometheus", "cloudwatch", "unit", "by", "what it says")
+    table = Table()
+    for name in ("prometheus", "cloudwatch", "unit", "by", "what it says"):
+        table.add_column(name, no_wrap=name in ("prometheus", "cloudwatch", "unit"))
     for metric in CATALOGUE:
         row = _as_dict(metric)
         cells = (row["prometheus"], row["cloudwatch"], row["unit"], ", ".join(row["labels"]))

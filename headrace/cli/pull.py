@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 
+from headrace.cli.common import logs_are_json, say_error
 from headrace.cli.console import silence_prefect_console
 from headrace.cli.display import Display
 from headrace.cli.exits import Exit, exit_of_error, exit_of_summary
@@ -113,12 +115,12 @@ def run_flow(name: str, parameters: Mapping[str, Any], *, as_json: bool) -> None
     from flows.requests import pull_request
 
     pull_request(name, parameters)
-    display = Display(quiet=as_json)
+    display = Display(quiet=as_json, as_lines=logs_are_json())
     code = Exit.FAILED
     try:
         summary = summary_of(name, parameters, display)
     except HeadraceError as error:
-        typer.echo(f"headrace: {error}", err=True)
+        say_error(error)
         code = exit_of_error(error)
     else:
         if as_json:
@@ -143,7 +145,7 @@ def summary_of(name: str, parameters: Mapping[str, Any], display: Display) -> Su
     with api_for_run(load_settings().home, say=display.say, while_starting=imported):
         flow: Callable[..., Any] = getattr(import_module(f"flows.{name}"), name)
         observing = import_module("tasks.observers").observing
-        with observing(display):
+        with observing(display), closing(display):
             problem = _run(flow, parameters)
     if display.summary is not None:
         return display.summary
