@@ -176,7 +176,7 @@ class SotStore(Protocol):
     def commit(self, batches: Sequence[Batch]) -> list[Outcome]:
         """Store each batch, or not, by itself; answers in the same order.
 
-        Batches of several symbols may come in one call, at most one per symbol. A store may make
+        Batches of several symbols may come in one call, at most one per symbol, each claimed before. A store may make
         them durable together; each is atomic by itself.
         """
         ...
@@ -200,6 +200,10 @@ class SotStore(Protocol):
         Missing ends, broken headers, spoilt files beside the chains, parked records that cannot be
         read. Empty for a store that keeps its own tables in order.
         """
+        ...
+
+    def repairs(self) -> list[str]:
+        """What this object has repaired on its way, one line each: torn tails that were cut."""
         ...
 
     def park(self, records: Iterable[Parked]) -> None:

@@ -156,6 +156,10 @@ class EmbeddedStore:
                 found.append(error)
         return found
 
+    def repairs(self) -> list[str]:
+        """See `SotStore.repairs`."""
+        return [f"cut off {torn}" for torn in self.torn]
+
     def park(self, records: Iterable[Parked]) -> None:
         """See `SotStore.park`."""
         for symbol_id, group in _by_symbol(records):

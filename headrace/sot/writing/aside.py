@@ -1,0 +1,68 @@
+"""What one symbol has in the store's park, and what goes there and comes back."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from headrace.sot.store import Parked, SotStore
+
+#: Parking is a durable write each time; so many records share one.
+_TOGETHER: Final = 500
+
+
+class Aside:
+    """The parked records of one symbol.
+
+    Args:
+        store: where they lie.
+        symbol_id: whose they are.
+        limit: how many may lie there.
+
+    Attributes:
+        least: the lowest sequence parked that may still come next; None if there is none.
+        taken: put into the chain again, and to be let go of once that is durable.
+    """
+
+    def __init__(self, store: SotStore, symbol_id: int, limit: int) -> None:
+        self._store = store
+        self._symbol_id = symbol_id
+        self._limit = limit
+        self._new: list[Parked] = []
+        self.taken: list[Parked] = []
+        self.least: int | None = None
+        self.count = 0
+
+    @classmethod
+    def loaded(cls, store: SotStore, symbol_id: int, limit: int) -> Aside:
+        """With what earlier runs have parked counted in."""
+        aside = cls(store, symbol_id, limit)
+        for parked in store.parked(symbol_id):
+            aside.count += 1
+            if aside.least is None:
+                aside.least = parked.seq
+        return aside
+
+    def put(self, seq: int, body: bytes, reason: str) -> bool:
+        """Park a record soon; False if the park is full."""
+        if self.count >= self._limit:
+            return False
+        self.count += 1
+        self._new.append(Parked(self._symbol_id, seq, body, reason))
+        if reason == "gap" and (self.least is None or seq < self.least):
+            self.least = seq
+        if len(self._new) >= _TOGETHER:
+            self.flush()
+        return True
+
+    def flush(self) -> None:
+        """Make what was put durable."""
+        if self._new:
+            self._store.park(self._new)
+            self._new.clear()
+
+    def let_go(self, next_seq: int) -> None:
+        """Let go of what was taken, if all of it is stored."""
+        if self.taken and all(parked.seq < next_seq for parked in self.taken):
+            self._store.unpark(self.taken)
+            self.count -= len(self.taken)
+            self.taken.clear()

@@ -1,0 +1,263 @@
+"""Who does the work: an engine in this process, or one in each of several processes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from multiprocessing.connection import Pipe
+from typing import Protocol
+
+import msgspec
+
+from headrace.sot.exceptions import StoreUnavailable
+from headrace.sot.store import SotStore
+from headrace.sot.writing.credit import Credit
+from headrace.sot.writing.engine import Engine
+from headrace.sot.writing.messages import (
+    END,
+    Ack,
+    Acked,
+    Failed,
+    Finished,
+    Job,
+    Linked,
+    Upward,
+    pack_records,
+)
+from headrace.sot.writing.options import WriteOptions, shard_of
+
+OnAcks = Callable[[list[Ack]], None]
+
+
+class Crew(Protocol):
+    """Takes runs of frames; acknowledges them through a callback given to it."""
+
+    def send(self, arrived_s: float, runs: dict[int, list[bytes]]) -> None:
+        """Hand in frames by symbol; waits while too much is under way.
+
+        Raises:
+            StoreUnavailable: a writer gave up, or died.
+        """
+        ...
+
+    def finish(self) -> list[Finished]:
+        """Wait until all of it is committed or parked.
+
+        Raises:
+            StoreUnavailable: a writer gave up, or died.
+        """
+        ...
+
+    def abandon(self) -> None:
+        """Let go of everything, after an error; what was acknowledged is stored."""
+        ...
+
+
+class InProcess:
+    """One engine in a thread of this process: for stores that make writers wait, and small jobs.
+
+    Args:
+        store: where to.
+        options: of the write.
+        on_acks: told what became durable.
+    """
+
+    def __init__(self, store: SotStore, options: WriteOptions, on_acks: OnAcks) -> None:
+        self._credit = Credit(options.in_flight_bytes)
+        self._engine = Engine(
+            store,
+            range(options.shards),
+            options,
+            on_acks=on_acks,
+            on_linked=self._credit.give_back,
+        )
+        self._finished: Finished | None = None
+        self._error: Exception | None = None
+        self._thread = threading.Thread(target=self._run, name="sot-engine", daemon=True)
+        self._thread.start()
+
+    def send(self, arrived_s: float, runs: dict[int, list[bytes]]) -> None:
+        """See `Crew.send`."""
+        for symbol_id, pieces in sorted(runs.items(), key=lambda item: len(item[1])):
+            run = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+            if not self._credit.take(len(run)):
+                self._thread.join()
+                self._raise()
+            self._engine.offer(arrived_s, symbol_id, run)
+
+    def finish(self) -> list[Finished]:
+        """See `Crew.finish`."""
+        self._engine.end()
+        self._thread.join()
+        self._raise()
+        return [self._finished] if self._finished else []
+
+    def abandon(self) -> None:
+        """See `Crew.abandon`."""
+        self._engine.end()
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            self._finished = self._engine.run()
+        except Exception as error:  # noqa: BLE001 - raised again in the thread that asks
+            self._error = error
+        finally:
+            self._credit.end()
+
+    def _raise(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+
+class _Worker:
+    """A process with an engine, and the thread that listens to it."""
+
+    def __init__(self, job: Job, credit: Credit, on_acks: OnAcks, acks_lock: threading.Lock):
+        down_there, self._down = Pipe(duplex=False)
+        self._up, up_there = Pipe(duplex=False)
+        descriptors = (down_there.fileno(), up_there.fileno())
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "headrace.sot.writing.worker", *map(str, descriptors)],
+            pass_fds=descriptors,
+            stdin=subprocess.DEVNULL,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        )
+        down_there.close()
+        up_there.close()
+        self._location = job.location
+        self._credit = credit
+        self._on_acks = on_acks
+        self._acks_lock = acks_lock
+        self._outcome: Finished | Failed | Exception | None = None
+        self._listener = threading.Thread(target=self._listen, name="sot-listener", daemon=True)
+        self._send(msgspec.msgpack.encode(job))
+        self._listener.start()
+
+    def send(self, message: bytes) -> None:
+        self._send(message)
+
+    def finish(self) -> Finished:
+        self._listener.join()
+        self._process.wait()
+        return self._result()
+
+    def stop(self) -> None:
+        """A worker whose pipe is closed ends by itself."""
+        self._down.close()
+        self._listener.join()
+        self._process.wait()
+
+    def check(self) -> None:
+        """Raise what made it stop."""
+        self._listener.join()
+        self._result()
+
+    @property
+    def alive(self) -> bool:
+        return self._listener.is_alive()
+
+    def _send(self, message: bytes) -> None:
+        try:
+            self._down.send_bytes(message)
+        except OSError:  # it is gone: what it said last tells why
+            self.check()
+            raise
+
+    def _result(self) -> Finished:
+        if isinstance(self._outcome, Finished):
+            return self._outcome
+        if isinstance(self._outcome, Exception):
+            raise self._outcome
+        if isinstance(self._outcome, Failed):
+            failed = self._outcome
+            raise StoreUnavailable(failed.where, failed.action, failed.reason, hint=failed.hint)
+        code = self._process.wait()
+        how = f"signal {-code}" if code < 0 else f"exit code {code}"
+        raise StoreUnavailable(
+            self._location,
+            "writing",
+            f"a writer process ended by {how}",
+            hint="What was acknowledged is stored; start the write again, it goes on from there",
+        )
+
+    def _listen(self) -> None:
+        decoder = msgspec.msgpack.Decoder(Upward)
+        try:
+            while self._outcome is None:
+                message = decoder.decode(self._up.recv_bytes())
+                if isinstance(message, Linked):
+                    self._credit.give_back(message.size_bytes)
+                elif isinstance(message, Acked):
+                    with self._acks_lock:
+                        self._on_acks(message.acks)
+                else:
+                    self._outcome = message
+        except EOFError:
+            pass  # it died without a word; its exit code says how
+        except Exception as error:  # noqa: BLE001 - raised again in the thread that asks
+            self._outcome = error
+        finally:
+            self._up.close()
+            if not isinstance(self._outcome, Finished):
+                self._credit.end()
+
+
+class Processes:
+    """Shards spread over processes: for an embedded store, whose writers need the processor.
+
+    Args:
+        location: of the store; each process opens it for itself.
+        options: of the write.
+        count: how many processes; more than there are shards would idle.
+        on_acks: told what became durable, from one thread at a time.
+    """
+
+    def __init__(self, location: str, options: WriteOptions, count: int, on_acks: OnAcks) -> None:
+        self._options = options
+        self._credit = Credit(options.in_flight_bytes)
+        self._count = max(1, min(count, options.shards))
+        lock = threading.Lock()
+        self._workers: list[_Worker] = []
+        try:
+            for place in range(self._count):
+                shards = list(range(place, options.shards, self._count))
+                job = Job(location, shards, options)
+                self._workers.append(_Worker(job, self._credit, on_acks, lock))
+        except BaseException:
+            self.abandon()
+            raise
+
+    def send(self, arrived_s: float, runs: dict[int, list[bytes]]) -> None:
+        """See `Crew.send`."""
+        shares: list[dict[int, bytes]] = [{} for _ in self._workers]
+        for symbol_id, pieces in runs.items():
+            shard = shard_of(symbol_id, self._options.shards)
+            run = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+            shares[shard % self._count][symbol_id] = run
+        # The lighter share first: it need not wait for the heavier one's room.
+        order = sorted(range(self._count), key=lambda place: sum(map(len, shares[place].values())))
+        for place in order:
+            if shares[place]:
+                self._send_one(self._workers[place], arrived_s, shares[place])
+
+    def finish(self) -> list[Finished]:
+        """See `Crew.finish`."""
+        for worker in self._workers:
+            worker.send(END)
+        return [worker.finish() for worker in self._workers]
+
+    def abandon(self) -> None:
+        """See `Crew.abandon`."""
+        for worker in self._workers:
+            worker.stop()
+
+    def _send_one(self, worker: _Worker, arrived_s: float, runs: dict[int, bytes]) -> None:
+        if not self._credit.take(sum(map(len, runs.values()))):
+            for other in self._workers:
+                if not other.alive:
+                    other.check()
+        worker.send(pack_records(arrived_s, runs))

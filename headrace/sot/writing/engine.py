@@ -1,0 +1,351 @@
+"""Judges and commits the records of some shards: one thread to judge, one per shard to commit.
+
+Judging is bound by the processor (and by Python's lock), committing waits for compression and for
+the disk or the network, without that lock. So one loop judges, a run at a time, each symbol in
+turn: a hot symbol's backlog cannot hold up a cold one by more than one run. A shard has at most one
+commit under way; what comes in meanwhile shares the next.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+from typing import Final
+
+from headrace.sot.exceptions import DamagedLog, StoreUnavailable
+from headrace.sot.store import Answer, Batch, Head, Outcome, SotStore
+from headrace.sot.writing.measures import Histogram, ShardMeasures
+from headrace.sot.writing.messages import Ack, Finished, SymbolCount
+from headrace.sot.writing.options import WriteOptions, shard_of
+from headrace.sot.writing.problems import Problems
+from headrace.sot.writing.shard import Shard, SymbolQueue
+from headrace.sot.writing.symbol import SymbolWriter
+
+#: A symbol waits for its commit when it is this many batches ahead.
+_AHEAD: Final = 4
+#: Delays are kept per symbol for so many symbols; beyond that per shard only.
+_DELAYS_KEPT: Final = 256
+
+
+@dataclass(frozen=True, slots=True)
+class _Offered:
+    arrived_s: float
+    symbol_id: int
+    run: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class _Answered:
+    shard: Shard
+    batches: list[Batch]
+    outcomes: list[Outcome] | None
+    error: Exception | None
+
+
+class _End:
+    pass
+
+
+class Engine:
+    """The writers of some shards, in one process.
+
+    Args:
+        store: where to; used from this thread and from one per shard.
+        shards: which shards.
+        options: of the write.
+        on_acks: told what became durable, from the thread of `run`.
+        on_linked: told how many bytes were judged, from the thread of `run`.
+    """
+
+    def __init__(
+        self,
+        store: SotStore,
+        shards: Sequence[int],
+        options: WriteOptions,
+        *,
+        on_acks: Callable[[list[Ack]], None],
+        on_linked: Callable[[int], None],
+    ) -> None:
+        self._store = store
+        self._options = options
+        self._on_acks = on_acks
+        self._on_linked = on_linked
+        self._inbox: SimpleQueue[_Offered | _Answered | _End] = SimpleQueue()
+        self._shards = {number: Shard(ShardMeasures(number)) for number in shards}
+        self._queues: dict[int, SymbolQueue] = {}
+        self._ready: deque[SymbolQueue] = deque()
+        self._problems = Problems()
+        self._ended = False
+        self._most_pending = store.limits.records * _AHEAD
+        self._full_batch = min(store.limits.records, options.batch_records or store.limits.records)
+
+    def offer(self, arrived_s: float, symbol_id: int, run: bytes) -> None:
+        """Hand in frames of one symbol, read at `arrived_s` (`time.monotonic`); from any thread."""
+        self._inbox.put(_Offered(arrived_s, symbol_id, run))
+
+    def end(self) -> None:
+        """Nothing more is coming; from any thread."""
+        self._inbox.put(_End())
+
+    def run(self) -> Finished:
+        """Work until everything that was offered before `end` is committed or parked.
+
+        Raises:
+            StoreUnavailable: the store does not answer, attempt after attempt.
+        """
+        with ThreadPoolExecutor(len(self._shards), "sot-commit") as pool:
+            while True:
+                self._receive(self._wait_s())
+                self._judge_one()
+                for shard in self._shards.values():
+                    self._commit_if_due(shard, pool)
+                if self._ended and self._is_idle():
+                    break
+        return self._finished()
+
+    def _is_idle(self) -> bool:
+        return (
+            self._inbox.empty()
+            and not self._ready
+            and not any(s.in_flight or s.pending or s.stalled for s in self._shards.values())
+        )
+
+    def _wait_s(self) -> float:
+        """How long nothing has to be done unless something comes in."""
+        if self._ready:
+            return 0.0
+        now_s = time.monotonic()
+        waits = [
+            max(0.0, shard.retry_at_s - now_s)
+            for shard in self._shards.values()
+            if shard.pending and not shard.in_flight
+        ]
+        if waits:
+            return min(waits)
+        return 0.0 if self._ended and self._is_idle() else 60.0
+
+    def _receive(self, wait_s: float) -> None:
+        try:
+            message = self._inbox.get(timeout=wait_s) if wait_s else self._inbox.get_nowait()
+            while True:
+                if isinstance(message, _Offered):
+                    self._enqueue(message)
+                elif isinstance(message, _Answered):
+                    self._settle(message)
+                else:
+                    self._ended = True
+                message = self._inbox.get_nowait()
+        except Empty:
+            return
+
+    def _enqueue(self, offered: _Offered) -> None:
+        queue = self._queues.get(offered.symbol_id)
+        if queue is None:
+            queue = self._queues[offered.symbol_id] = self._opened(offered.symbol_id)
+        shard = queue.shard
+        if shard.started_s is None:
+            shard.started_s = offered.arrived_s
+        shard.note_waiting(len(offered.run))
+        queue.runs.append((offered.arrived_s, offered.run))
+        if not queue.ready:
+            queue.ready = True
+            self._ready.append(queue)
+
+    def _opened(self, symbol_id: int) -> SymbolQueue:
+        shard = self._shards[shard_of(symbol_id, self._options.shards)]
+        shard.measures.symbols += 1
+        delay = Histogram() if len(self._queues) < _DELAYS_KEPT else None
+        try:
+            writer = self._claimed(symbol_id)
+        except DamagedLog as error:
+            writer = SymbolWriter.refusing(symbol_id, self._store, self._options, self._problems)
+            writer.block("damage", str(error))
+        return SymbolQueue(writer, shard, delay=delay)
+
+    def _claimed(self, symbol_id: int) -> SymbolWriter:
+        for attempt in range(self._options.attempts):
+            try:
+                head = self._store.claim(symbol_id, first_seq=self._options.first_seq)
+                return SymbolWriter(head, self._store, self._options, self._problems)
+            except StoreUnavailable:
+                if attempt + 1 == self._options.attempts:
+                    raise
+                time.sleep(self._options.retry_pause_s * 2**attempt)
+        raise RuntimeError("unreachable: at least one attempt is made")
+
+    def _judge_one(self) -> None:
+        if not self._ready:
+            return
+        queue = self._ready.popleft()
+        shard, writer = queue.shard, queue.writer
+        if writer.pending_records >= self._most_pending:
+            shard.stalled.append(queue)
+            return
+        arrived_s, run = queue.runs.popleft()
+        before = writer.pending_records
+        linked_before = writer.pending_bytes
+        writer.take(run, arrived_s)
+        # What was refused, held or known already waits no longer.
+        shard.note_waiting(writer.pending_bytes - linked_before - len(run))
+        shard.note_pending(queue, before, time.monotonic())
+        if writer.held_bytes > self._options.held_bytes:
+            writer.park_held()
+        self._on_linked(len(run))
+        if queue.runs:
+            self._ready.append(queue)
+        else:
+            queue.ready = False
+
+    def _commit_if_due(self, shard: Shard, pool: ThreadPoolExecutor) -> None:
+        if shard.in_flight or not shard.pending:
+            return
+        now_s = time.monotonic()
+        if now_s < shard.retry_at_s:
+            return
+        lingered = shard.since_s is not None and now_s - shard.since_s >= self._options.linger_s
+        if self._ready and not lingered and shard.pending_records < self._full_batch:
+            return
+        batches = shard.batches(now_s)
+        if batches:
+            shard.in_flight, shard.sent_s = batches, now_s
+            pool.submit(self._commit, shard, batches)
+
+    def _commit(self, shard: Shard, batches: list[Batch]) -> None:
+        """In the shard's thread: the store's answer, or its error, comes back as a message."""
+        try:
+            outcomes = self._store.commit(batches)
+        except Exception as error:  # noqa: BLE001 - handed to the loop, which raises what it must
+            self._inbox.put(_Answered(shard, batches, None, error))
+        else:
+            self._inbox.put(_Answered(shard, batches, outcomes, None))
+
+    def _settle(self, answered: _Answered) -> None:
+        shard = answered.shard
+        shard.in_flight = []
+        now_s = time.monotonic()
+        shard.measures.busy_s += now_s - shard.sent_s
+        if answered.outcomes is None:
+            self._settle_failed(shard, answered.batches, answered.error, now_s)
+        else:
+            shard.measures.commit.add(now_s - shard.sent_s)
+            shard.retry_at_s = 0.0
+            acks = []
+            for batch, outcome in zip(answered.batches, answered.outcomes, strict=True):
+                queue = self._queues[batch.symbol_id]
+                if outcome.answer is Answer.COMMITTED:
+                    acks.append(self._acknowledge(queue, batch, now_s))
+                else:
+                    self._stand_at(queue, outcome.head, now_s)
+            if acks:
+                self._on_acks(acks)
+        self._ready.extend(shard.stalled)
+        shard.stalled.clear()
+
+    def _acknowledge(self, queue: SymbolQueue, batch: Batch, now_s: float) -> Ack:
+        shard, writer = queue.shard, queue.writer
+        before = writer.pending_records
+        for piece in writer.committed(now_s):
+            waited_s = now_s - piece.arrived_s
+            shard.measures.delay.add(waited_s, piece.count)
+            if queue.delay is not None:
+                queue.delay.add(waited_s, piece.count)
+        shard.note_pending(queue, before, now_s)
+        shard.note_waiting(-len(batch.frames))
+        measures = shard.measures
+        measures.records += batch.count
+        measures.size_bytes += len(batch.frames)
+        measures.batches += 1
+        measures.elapsed_s = now_s - (shard.started_s or now_s)
+        after = batch.after
+        return Ack(
+            batch.symbol_id, batch.before.next_seq, str(after.next_seq), after.hash, after.digest
+        )
+
+    def _stand_at(self, queue: SymbolQueue, head: Head, now_s: float) -> None:
+        """The store answered that the symbol's chain does not end where we thought."""
+        shard, writer = queue.shard, queue.writer
+        before = writer.pending_records
+        if head.epoch != writer.epoch:
+            writer.block(
+                "taken-over",
+                f"symbol {writer.symbol_id}: another writer has taken it over "
+                f"(epoch {head.epoch}, ours {writer.epoch})",
+            )
+            shard.pending.pop(writer.symbol_id, None)
+        else:
+            writer.go_back(head)
+        shard.note_pending(queue, before, now_s)
+
+    def _settle_failed(
+        self, shard: Shard, batches: list[Batch], error: Exception | None, now_s: float
+    ) -> None:
+        """Nobody knows what of these was stored: ask where each symbol stands, go on from there."""
+        if not isinstance(error, StoreUnavailable | DamagedLog):
+            raise error or RuntimeError("a commit failed without saying why")
+        queues = [self._queues[batch.symbol_id] for batch in batches]
+        attempts = max(queue.writer.attempts for queue in queues) + 1
+        if attempts >= self._options.attempts and isinstance(error, StoreUnavailable):
+            raise error
+        if isinstance(error, StoreUnavailable):
+            shard.retry_at_s = now_s + self._options.retry_pause_s * 2 ** (attempts - 1)
+        damaged_alone = isinstance(error, DamagedLog) and len(batches) == 1
+        shard.alone = shard.alone or isinstance(error, DamagedLog)
+        for queue in queues:
+            writer, before = queue.writer, queue.writer.pending_records
+            writer.attempts = attempts
+            if damaged_alone:
+                writer.block("damage", str(error))
+                shard.pending.pop(writer.symbol_id, None)
+                shard.note_pending(queue, before, now_s)
+                continue
+            self._ask_head(queue, now_s)
+
+    def _ask_head(self, queue: SymbolQueue, now_s: float) -> None:
+        writer = queue.writer
+        try:
+            head = self._store.head(writer.symbol_id)
+        except StoreUnavailable:
+            # Not even the head: take it that nothing was stored. The next commit says MOVED if so.
+            head = Head(writer.symbol_id, writer.epoch, 0, writer.stored)
+        except DamagedLog as error:
+            before = writer.pending_records
+            writer.block("damage", str(error))
+            queue.shard.pending.pop(writer.symbol_id, None)
+            queue.shard.note_pending(queue, before, now_s)
+            return
+        if head is None:
+            raise StoreUnavailable(
+                self._store.location, "reading a head", f"symbol {writer.symbol_id} is gone"
+            )
+        self._stand_at(queue, head, now_s)
+
+    def _finished(self) -> Finished:
+        symbols = []
+        for queue in self._queues.values():
+            writer = queue.writer
+            writer.finish()
+            at = writer.stored
+            symbols.append(
+                SymbolCount(
+                    writer.symbol_id,
+                    str(at.next_seq),
+                    at.hash,
+                    at.digest,
+                    writer.parked,
+                    queue.delay,
+                )
+            )
+        writers = [queue.writer for queue in self._queues.values()]
+        return Finished(
+            shards=[shard.measures for shard in self._shards.values()],
+            symbols=sorted(symbols, key=lambda symbol: symbol.symbol_id),
+            duplicates=sum(writer.duplicates for writer in writers),
+            refused=sum(writer.refused for writer in writers),
+            problems=self._problems.named,
+            counts=dict(self._problems.counts),
+            repairs=self._store.repairs(),
+        )

@@ -1,0 +1,115 @@
+"""What a worker process and the process that feeds it say to each other.
+
+Records go down as one message per chunk: when it was read, a table of symbols and lengths, the
+frames. Everything else goes up, as MessagePack.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from headrace.sot.writing.measures import Histogram, ShardMeasures
+from headrace.sot.writing.options import WriteOptions
+from headrace.sot.writing.problems import Problem
+
+_HEAD: Final = struct.Struct("<dI")
+_ITEM: Final = struct.Struct("<II")
+#: The message after the last records.
+END: Final = b""
+
+
+class Job(msgspec.Struct, frozen=True):
+    """The first message: what to write, and where."""
+
+    location: str
+    shards: list[int]
+    options: WriteOptions
+
+
+class Ack(msgspec.Struct, frozen=True, array_like=True):
+    """Records of one symbol that are durable now.
+
+    Attributes:
+        first_seq, next_seq: from the one up to, but not with, the other.
+        hash, digest: the symbol's position behind them.
+    """
+
+    symbol_id: int
+    first_seq: int
+    next_seq: str
+    hash: int
+    digest: bytes
+
+    @property
+    def end(self) -> int:
+        """`next_seq` as a number; on the wire it is text, since it may be 2**64."""
+        return int(self.next_seq)
+
+
+class Linked(msgspec.Struct, tag=True, array_like=True):
+    """So many bytes were judged: there is room for as many."""
+
+    size_bytes: int
+
+
+class Acked(msgspec.Struct, tag=True, array_like=True):
+    """A commit succeeded."""
+
+    acks: list[Ack]
+
+
+class SymbolCount(msgspec.Struct):
+    """One symbol at the end of a run."""
+
+    symbol_id: int
+    next_seq: str
+    hash: int
+    digest: bytes
+    parked: int
+    delay: Histogram | None
+
+
+class Finished(msgspec.Struct, tag=True):
+    """Everything that was sent is judged, committed or parked."""
+
+    shards: list[ShardMeasures]
+    symbols: list[SymbolCount]
+    duplicates: int
+    refused: int
+    problems: list[Problem]
+    counts: dict[str, int]
+    repairs: list[str]
+
+
+class Failed(msgspec.Struct, tag=True):
+    """The worker gave up; what it acknowledged is stored."""
+
+    where: str
+    action: str
+    reason: str
+    hint: str
+
+
+Upward = Linked | Acked | Finished | Failed
+
+
+def pack_records(arrived_s: float, runs: dict[int, bytes]) -> bytes:
+    """The message for these records."""
+    pieces = [_HEAD.pack(arrived_s, len(runs))]
+    pieces += [_ITEM.pack(symbol_id, len(run)) for symbol_id, run in runs.items()]
+    pieces += runs.values()
+    return b"".join(pieces)
+
+
+def unpack_records(message: bytes) -> Iterator[tuple[float, int, bytes]]:
+    """When, which symbol and which frames."""
+    arrived_s, count = _HEAD.unpack_from(message)
+    table = _HEAD.size
+    offset = table + count * _ITEM.size
+    for symbol_id, size in _ITEM.iter_unpack(message[table:offset]):
+        yield arrived_s, symbol_id, message[offset : offset + size]
+        offset += size

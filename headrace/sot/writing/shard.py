@@ -1,0 +1,76 @@
+"""One shard: its symbols, what they have pending, at most one commit under way."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from headrace.sot.store import Batch
+from headrace.sot.writing.measures import Histogram, ShardMeasures
+from headrace.sot.writing.symbol import SymbolWriter
+
+
+@dataclass(slots=True, eq=False)
+class SymbolQueue:
+    """Runs of one symbol that wait to be judged; `delay` is kept while symbols are few."""
+
+    writer: SymbolWriter
+    shard: Shard
+    runs: deque[tuple[float, bytes]] = field(default_factory=deque)
+    ready: bool = False
+    delay: Histogram | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Shard:
+    """A shard's state.
+
+    Attributes:
+        pending: symbols with linked records, in the order in which they got them.
+        pending_records: linked, not committed, over all symbols.
+        since_s: when the first record was linked that the last commit did not take; None if none.
+        in_flight: batches that the store has not answered.
+        sent_s: when it got them.
+        stalled: symbols that wait for a commit before more of them is judged.
+        alone: commit one symbol at a time, to find the one that the store refuses.
+        retry_at_s: no commit before that.
+    """
+
+    measures: ShardMeasures
+    pending: dict[int, SymbolQueue] = field(default_factory=dict)
+    pending_records: int = 0
+    since_s: float | None = None
+    in_flight: list[Batch] = field(default_factory=list)
+    sent_s: float = 0.0
+    stalled: list[SymbolQueue] = field(default_factory=list)
+    waiting_bytes: int = 0
+    alone: bool = False
+    retry_at_s: float = 0.0
+    started_s: float | None = None
+
+    def note_waiting(self, change: int) -> None:
+        """Count bytes that came in, or were acknowledged (negative)."""
+        self.waiting_bytes += change
+        self.measures.queue_bytes = max(self.measures.queue_bytes, self.waiting_bytes)
+
+    def note_pending(self, queue: SymbolQueue, before: int, now_s: float) -> None:
+        """After records of a symbol were judged, which had `before` pending."""
+        self.pending_records += queue.writer.pending_records - before
+        if queue.writer.pieces:
+            self.pending[queue.writer.symbol_id] = queue
+            if self.since_s is None:
+                self.since_s = now_s
+
+    def batches(self, now_s: float) -> list[Batch]:
+        """What to commit now: one batch of each symbol that has any."""
+        chosen: list[Batch] = []
+        for symbol_id, queue in list(self.pending.items()):
+            batch = queue.writer.next_batch()
+            if not queue.writer.pieces:
+                del self.pending[symbol_id]
+            if batch is not None:
+                chosen.append(batch)
+                if self.alone:
+                    break
+        self.since_s = now_s if self.pending else None
+        return chosen

@@ -1,0 +1,407 @@
+"""One symbol's writer: what comes next goes on, the rest is judged, held or put aside.
+
+It has two positions: where the store's chain ends (`stored`), and where it will end once everything
+linked so far is committed (`position`). What lies between is in `pieces` and `in_flight`. If the
+store turns out to stand elsewhere, the writer goes back there and judges the same records anew: a
+duplicate is a no-op, so that is always safe.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Final
+
+from headrace.errors import HeadraceError
+from headrace.sot.chain import follow, why_not_next
+from headrace.sot.exceptions import ChainError, ForkError, GapError, WrongHash
+from headrace.sot.frames import frame
+from headrace.sot.layout import FRAME_HEADER, LENGTH_BYTES
+from headrace.sot.linking import link, link_run
+from headrace.sot.position import Position, genesis
+from headrace.sot.store import Batch, BatchLimits, Head, SotStore
+from headrace.sot.writing.aside import Aside
+from headrace.sot.writing.options import WriteOptions
+from headrace.sot.writing.problems import Problem, Problems
+from headrace.sot.writing.runs import RunIndex
+
+#: Parked records taken up at once: they are let go of before more are.
+_SLICE: Final = 2000
+
+
+@dataclass(slots=True)
+class Piece:
+    """Records that are linked and wait for their commit."""
+
+    run: bytes
+    before: Position
+    after: Position
+    arrived_s: float
+    index: RunIndex | None = None
+
+    @property
+    def count(self) -> int:
+        """How many records."""
+        return self.after.next_seq - self.before.next_seq
+
+
+@dataclass(slots=True)
+class InFlight:
+    """A batch that the store has not answered yet, and the pieces it was made of."""
+
+    batch: Batch
+    pieces: list[Piece]
+
+
+class SymbolWriter:
+    """Judges the records of one symbol.
+
+    Args:
+        head: as the claim gave it.
+        store: to look up what a repeated record has to be equal to.
+        options: of the write.
+        problems: told about what does not fit.
+        aside: the symbol's park; asked of the store if left out.
+
+    Attributes:
+        duplicates, refused: records that were stored already; that were neither stored nor parked.
+        attempts: in a row at the batch in flight that got no answer.
+        blocked: why nothing more is written to it; "" while all is well.
+    """
+
+    def __init__(
+        self,
+        head: Head,
+        store: SotStore,
+        options: WriteOptions,
+        problems: Problems,
+        aside: Aside | None = None,
+    ) -> None:
+        self.symbol_id = head.symbol_id
+        self.epoch = head.epoch
+        self.stored = head.position
+        self.position = head.position
+        self.pieces: deque[Piece] = deque()
+        self.in_flight: InFlight | None = None
+        self.pending_records = 0
+        self.pending_bytes = 0
+        self.held_bytes = 0
+        self.duplicates = 0
+        self.refused = 0
+        self.attempts = 0
+        self.blocked = ""
+        self._first_seq = head.first_seq
+        self._store = store
+        self._limits = _limits(store.limits, options)
+        self._options = options
+        self._problems = problems
+        self._aside = aside or Aside.loaded(store, head.symbol_id, options.parked_records)
+        self._held: dict[int, list[bytes]] = {}
+        self._known: RunIndex | None = None
+
+    @classmethod
+    def refusing(
+        cls, symbol_id: int, store: SotStore, options: WriteOptions, problems: Problems
+    ) -> SymbolWriter:
+        """A writer for a symbol that could not be claimed; block it before it gets records."""
+        head = Head(symbol_id, 0, options.first_seq, genesis(symbol_id, options.first_seq))
+        return cls(head, store, options, problems, Aside(store, symbol_id, 0))
+
+    @property
+    def parked(self) -> int:
+        """Records in the park, and those that will be there at the end."""
+        return self._aside.count + sum(map(len, self._held.values()))
+
+    def take(self, run: bytes, arrived_s: float) -> None:
+        """Judge every record of a run of this symbol's frames.
+
+        Raises:
+            DamagedLog, StoreUnavailable: a record had to be compared with one that the store does
+                not give.
+        """
+        if self.blocked:
+            self.refused += _count(run)
+            return
+        offset = 0
+        while offset < len(run):
+            length, _, _, _, _, _, seq, *_ = FRAME_HEADER.unpack_from(run, offset)
+            stop = offset + LENGTH_BYTES + length
+            if seq < self.position.next_seq:
+                offset += self._repeated(run, offset, stop, seq)
+                continue
+            linked, error = self._append(run, offset, arrived_s)
+            if not linked:
+                self._misfit(run[offset + LENGTH_BYTES : stop], seq, error)
+                linked = stop - offset
+            elif self._held:
+                self._take_held(arrived_s)
+            offset += linked
+        self._take_up(arrived_s)
+
+    def next_batch(self) -> Batch | None:
+        """What to commit next, within the store's limits; None if there is nothing."""
+        if self.in_flight is not None or not self.pieces:
+            return None
+        chosen = [self.pieces.popleft()]
+        records, size = chosen[0].count, len(chosen[0].run)
+        while self.pieces:
+            piece = self.pieces[0]
+            records, size = records + piece.count, size + len(piece.run)
+            if records > self._limits.records or size > self._limits.size_bytes:
+                break
+            chosen.append(self.pieces.popleft())
+        run = chosen[0].run if len(chosen) == 1 else b"".join(piece.run for piece in chosen)
+        batch = Batch(self.symbol_id, self.epoch, chosen[0].before, chosen[-1].after, run)
+        self.in_flight = InFlight(batch, chosen)
+        return batch
+
+    def committed(self, now_s: float) -> list[Piece]:
+        """The batch in flight is stored; returns its pieces."""
+        if self.in_flight is None:
+            raise RuntimeError(f"symbol {self.symbol_id}: nothing was in flight")
+        flight, self.in_flight = self.in_flight, None
+        self.stored = flight.batch.after
+        self.pending_records -= flight.batch.count
+        self.pending_bytes -= len(flight.batch.frames)
+        self.attempts = 0
+        if self._aside.taken:
+            self._aside.let_go(self.stored.next_seq)
+            self._take_up(now_s)
+        return flight.pieces
+
+    def go_back(self, head: Head) -> None:
+        """The store stands elsewhere: judge everything that is not committed from there."""
+        pieces = [*(self.in_flight.pieces if self.in_flight else ()), *self.pieces]
+        self.in_flight = None
+        self.pieces.clear()
+        self.pending_records = self.pending_bytes = 0
+        self.stored = self.position = head.position
+        self._known = None
+        for piece in pieces:
+            self.take(piece.run, piece.arrived_s)
+
+    def block(self, kind: str, message: str) -> None:
+        """Write nothing more: what is pending is refused, the store keeps what it has."""
+        lost = self.pending_records + sum(map(len, self._held.values()))
+        self.blocked = message
+        self._report(kind, self.stored.next_seq, message, records=max(lost, 1))
+        self.refused += lost
+        self.in_flight = None
+        self.pieces.clear()
+        self._held.clear()
+        self.pending_records = self.pending_bytes = self.held_bytes = 0
+
+    def park_held(self) -> None:
+        """Move what waits for a predecessor from memory into the store's park."""
+        for seq, bodies in sorted(self._held.items()):
+            for body in bodies:
+                self._put_aside(seq, body, "gap")
+        self._held.clear()
+        self.held_bytes = 0
+
+    def finish(self) -> None:
+        """The stream is over: park what is held, and name what is missing."""
+        if self.blocked:
+            return
+        self.park_held()
+        self._aside.flush()
+        waiting = [
+            parked.seq
+            for parked in self._store.parked(self.symbol_id)
+            if parked.seq > self.stored.next_seq
+        ]
+        if waiting:
+            error = GapError(self.symbol_id, waiting[0], self.stored.next_seq)
+            message = f"{error.message}; {len(waiting)} records are parked until it arrives"
+            self._report("gap", waiting[0], message, last_seq=waiting[-1], records=len(waiting))
+
+    def _append(
+        self, run: bytes, offset: int, arrived_s: float
+    ) -> tuple[int, HeadraceError | None]:
+        """Link what comes next: how many bytes of it, and what is wrong with the frame behind."""
+        start, source = offset, run
+        if self._options.chain:
+            source, start = (
+                link_run(run, offset, self.symbol_id, self.position, self._limits.records),
+                0,
+            )
+            if not source:
+                return 0, self._why_not_linked(run, offset)
+        followed = follow(
+            source,
+            start,
+            self.symbol_id,
+            self.position,
+            max_records=self._limits.records,
+            max_bytes=self._limits.size_bytes,
+        )
+        size = followed.offset - start
+        if size:
+            whole = start == 0 and followed.offset == len(source)
+            piece = Piece(
+                source if whole else source[start : followed.offset],
+                self.position,
+                followed.position,
+                arrived_s,
+            )
+            self.pieces.append(piece)
+            self.pending_records += piece.count
+            self.pending_bytes += size
+            self.position = followed.position
+        return size, followed.error
+
+    def _why_not_linked(self, run: bytes, offset: int) -> ChainError:
+        _, _, _, _, _, symbol, seq, *_ = FRAME_HEADER.unpack_from(run, offset)
+        unlinked = why_not_next(symbol, seq, self.position.hash, self.position)
+        return unlinked or WrongHash(
+            symbol, seq, "it carries a hash already", hint="Leave out --chain"
+        )
+
+    def _repeated(self, run: bytes, offset: int, stop: int, seq: int) -> int:
+        """A sequence that the chain has: a no-op if it is the same record, else a fork.
+
+        Returns:
+            How many bytes were judged.
+        """
+        known = self._find(seq)
+        if known is None:
+            reason = f"the chain begins at seq {self._first_seq}"
+            self._refuse(ForkError(self.symbol_id, seq, reason), seq)
+            return stop - offset
+        again, start = run, offset
+        if self._options.chain:
+            before = Position(seq, _prev_hash(known.frame(seq)), b"")
+            again = link_run(run, offset, self.symbol_id, before, self._limits.records)
+            start = 0
+            if not again:  # it carries hashes, as what we recover does
+                again, start = run, offset
+        count, size = known.same(seq, again, start)
+        if count:
+            self.duplicates += count
+            return size
+        given = again[start : start + stop - offset]
+        body = run[offset + LENGTH_BYTES : stop]
+        error = ForkError(
+            self.symbol_id,
+            seq,
+            f"other content than the record stored there (hash {_hash(given):016x}, stored "
+            f"{_hash(known.frame(seq)):016x}), which was kept",
+        )
+        self._report(error.kind, seq, error.message)
+        self._put_aside(seq, body, error.kind)
+        return stop - offset
+
+    def _find(self, seq: int) -> RunIndex | None:
+        """The run that holds a record of the chain, pending or stored."""
+        if self._known is not None and self._known.holds(seq):
+            return self._known
+        if seq >= self.stored.next_seq:
+            pending: list[Piece] = [*self.pieces]
+            if self.in_flight is not None:
+                pending += self.in_flight.pieces
+            for piece in pending:
+                if piece.before.next_seq <= seq < piece.after.next_seq:
+                    if piece.index is None:
+                        piece.index = RunIndex(piece.before.next_seq, piece.run)
+                    return piece.index
+            raise RuntimeError(f"symbol {self.symbol_id}, seq {seq}: neither stored nor pending")
+        for block in self._store.scan(self.symbol_id, from_seq=seq, to_seq=seq):
+            stored = RunIndex(block.first_seq, block.frames)
+            self._known = stored
+            if stored.holds(seq):
+                return stored
+        return None
+
+    def _misfit(self, body: bytes, seq: int, error: HeadraceError | None) -> None:
+        if isinstance(error, GapError):
+            self._held.setdefault(seq, []).append(body)
+            self.held_bytes += len(body)
+        elif isinstance(error, ChainError) and error.kind == "link":
+            self._report(error.kind, seq, error.message)
+            self._put_aside(seq, body, error.kind)
+        elif error is not None:
+            self._refuse(error, seq)
+        else:
+            raise RuntimeError(f"symbol {self.symbol_id}, seq {seq}: neither linked nor refused")
+
+    def _take_held(self, arrived_s: float) -> None:
+        """Those whose predecessor has arrived; the first that fits, of several at one sequence."""
+        while bodies := self._held.pop(self.position.next_seq, None):
+            seq = self.position.next_seq
+            for body in bodies:
+                self.held_bytes -= len(body)
+                framed = frame(body)
+                if seq < self.position.next_seq:
+                    self._repeated(framed, 0, len(framed), seq)
+                    continue
+                linked, error = self._append(framed, 0, arrived_s)
+                if not linked:
+                    self._misfit(body, seq, error)
+
+    def _take_up(self, arrived_s: float) -> None:
+        """Parked records whose predecessor has arrived, a slice at a time."""
+        aside = self._aside
+        if aside.least is None or aside.least > self.position.next_seq or aside.taken:
+            return
+        aside.flush()
+        aside.least = None
+        for parked in self._store.parked(self.symbol_id):
+            framed = frame(parked.body)
+            if parked.seq < self.position.next_seq:
+                if self._is_stored(framed, parked.seq):
+                    aside.taken.append(parked)
+            elif parked.seq > self.position.next_seq:
+                aside.least = parked.seq
+                break
+            elif self._append(framed, 0, arrived_s)[0]:
+                aside.taken.append(parked)
+            if len(aside.taken) >= _SLICE:
+                aside.least = self.position.next_seq
+                break
+        if self._held:
+            self._take_held(arrived_s)
+        if aside.taken and not self.pieces and self.in_flight is None:
+            aside.let_go(self.stored.next_seq)
+
+    def _is_stored(self, framed: bytes, seq: int) -> bool:
+        known = self._find(seq)
+        if known is None:
+            return False
+        return known.frame(seq) in (framed, link(framed, _prev_hash(known.frame(seq)))[0])
+
+    def _put_aside(self, seq: int, body: bytes, reason: str) -> None:
+        if not self._aside.put(seq, body, reason):
+            self.refused += 1
+            self._report("full", seq, f"symbol {self.symbol_id}, seq {seq}: the park is full")
+
+    def _refuse(self, error: HeadraceError, seq: int) -> None:
+        self.refused += 1
+        kind = error.kind if isinstance(error, ChainError) else "malformed"
+        message = error.message
+        if kind == "malformed":
+            message = f"symbol {self.symbol_id}, seq {seq}: {message}"
+        self._report(kind, seq, message)
+
+    def _report(
+        self, kind: str, seq: int, message: str, *, last_seq: int | None = None, records: int = 1
+    ) -> None:
+        self._problems.add(Problem(kind, self.symbol_id, seq, last_seq, message), records)
+
+
+def _limits(limits: BatchLimits, options: WriteOptions) -> BatchLimits:
+    if options.batch_records is None:
+        return limits
+    return BatchLimits(min(options.batch_records, limits.records), limits.size_bytes)
+
+
+def _count(run: bytes) -> int:
+    return RunIndex(0, run).last_seq + 1
+
+
+def _prev_hash(framed: bytes) -> int:
+    prev_hash: int = FRAME_HEADER.unpack_from(framed)[7]
+    return prev_hash
+
+
+def _hash(framed: bytes) -> int:
+    return int.from_bytes(framed[LENGTH_BYTES : LENGTH_BYTES + 8], "little")

@@ -1,0 +1,109 @@
+"""`python -m headrace.sot.writing.worker DOWN UP`: an engine at the end of two pipes.
+
+Not for people: `headrace.sot.writing.crew` starts it. It ends when its pipe does; what it has
+acknowledged by then is stored, the rest is not.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from multiprocessing.connection import Connection
+from typing import Final
+
+import msgspec
+
+from headrace.errors import HeadraceError
+from headrace.sot.exceptions import StoreUnavailable
+from headrace.sot.opening import open_store
+from headrace.sot.writing.engine import Engine
+from headrace.sot.writing.messages import (
+    END,
+    Ack,
+    Acked,
+    Failed,
+    Job,
+    Linked,
+    Upward,
+    unpack_records,
+)
+
+#: How long a commit's thread waits for Python's lock while the judging thread has it. The default
+#: of 5 ms, several times per commit, would be longer than the commit.
+_SWITCH_S: Final = 0.0005
+#: Room is given back in portions, to keep messages few.
+_LINKED_PORTION: Final = 256 * 1024
+
+
+class _Talk:
+    """The way up, shared by the engine's callbacks."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._linked = 0
+
+    def say(self, message: Upward) -> None:
+        try:
+            self._connection.send_bytes(msgspec.msgpack.encode(message))
+        except OSError:
+            # Nobody listens any more: whoever feeds us is gone, and so are we.
+            os._exit(1)
+
+    def linked(self, size_bytes: int) -> None:
+        self._linked += size_bytes
+        if self._linked >= _LINKED_PORTION:
+            self.flush()
+
+    def flush(self) -> None:
+        if self._linked:
+            self.say(Linked(self._linked))
+            self._linked = 0
+
+    def acked(self, acks: list[Ack]) -> None:
+        self.say(Acked(acks))
+
+
+def main(down: int, up: int) -> None:
+    """Work until the end is announced, or the pipe breaks."""
+    # An interrupt at the terminal reaches us too; the process that feeds us decides what it means.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.setswitchinterval(_SWITCH_S)
+    source, talk = Connection(down, writable=False), _Talk(Connection(up, readable=False))
+    job = msgspec.msgpack.decode(source.recv_bytes(), type=Job)
+    try:
+        store = open_store(job.location)
+        engine = Engine(store, job.shards, job.options, on_acks=talk.acked, on_linked=talk.linked)
+        receiver = threading.Thread(target=_receive, args=(source, engine), daemon=True)
+        receiver.start()
+        try:
+            finished = engine.run()
+        finally:
+            store.close()
+    except StoreUnavailable as error:
+        talk.say(Failed(error.where, error.action, error.reason, error.hint))
+    except HeadraceError as error:
+        talk.say(Failed(job.location, "writing", error.message, error.hint))
+    else:
+        talk.flush()
+        talk.say(finished)
+
+
+def _receive(source: Connection, engine: Engine) -> None:
+    """Drain the pipe, so that whoever feeds us never waits for a commit."""
+    while True:
+        try:
+            message = source.recv_bytes()
+        except (EOFError, OSError):
+            os._exit(1)
+        if message == END:
+            engine.end()
+            return
+        for arrived_s, symbol_id, run in unpack_records(message):
+            engine.offer(arrived_s, symbol_id, run)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]))

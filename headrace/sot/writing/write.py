@@ -1,0 +1,162 @@
+"""Write a stream of records into a store, and say what became of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from headrace.errors import ConfigurationError
+from headrace.sot.exceptions import MalformedInput
+from headrace.sot.opening import is_embedded
+from headrace.sot.position import Position
+from headrace.sot.sources.chunk import Chunk
+from headrace.sot.store import SotStore
+from headrace.sot.writing.crew import Crew, InProcess, OnAcks, Processes
+from headrace.sot.writing.measures import Histogram, ShardMeasures, skew
+from headrace.sot.writing.messages import Ack, Finished
+from headrace.sot.writing.options import MAX_SHARDS, WriteOptions, processors
+from headrace.sot.writing.problems import Problem, Problems
+from headrace.stopping import STOP, StopEvent
+
+
+@dataclass(slots=True)
+class WriteReport:
+    """What a write did.
+
+    Attributes:
+        read: records taken from the source.
+        written: made durable by this run.
+        duplicates: stored already, with the same content.
+        parked: waiting in the store for a predecessor, over the symbols of this stream.
+        refused: neither stored nor parked.
+        problems, counts: what was wrong; the first ones by name, all by kind.
+        malformed: the source ended here, because what followed was no record.
+        stopped: the stop was asked for before the source was at its end.
+        heads: where each symbol of the stream stands.
+        shards: measures per shard.
+        delays: per symbol, seconds from reading a record to its acknowledgement.
+        repairs: what the store repaired on its way, such as a torn tail that was cut.
+        elapsed_s: all of it.
+    """
+
+    read: int = 0
+    read_bytes: int = 0
+    written: int = 0
+    duplicates: int = 0
+    parked: int = 0
+    refused: int = 0
+    problems: list[Problem] = field(default_factory=list)
+    counts: dict[str, int] = field(default_factory=dict)
+    malformed: MalformedInput | None = None
+    stopped: bool = False
+    heads: dict[int, Position] = field(default_factory=dict)
+    shards: list[ShardMeasures] = field(default_factory=list)
+    delays: dict[int, Histogram] = field(default_factory=dict)
+    repairs: list[str] = field(default_factory=list)
+    elapsed_s: float = 0.0
+
+    @property
+    def complete(self) -> bool:
+        """Whether every record of the source is in the store's chains."""
+        return not (self.counts or self.malformed or self.stopped or self.parked or self.refused)
+
+    @property
+    def skew(self) -> float:
+        """See `measures.skew`."""
+        return skew(self.shards)
+
+
+def write_stream(
+    chunks: Iterable[Chunk],
+    store: SotStore,
+    options: WriteOptions | None = None,
+    *,
+    on_acks: Callable[[list[Ack]], None] | None = None,
+    on_read: Callable[[int], None] | None = None,
+    stop: StopEvent = STOP,
+    clock: Callable[[], float] = time.monotonic,
+) -> WriteReport:
+    """Put the records into their chains; returns when what was read is durable, or parked.
+
+    Args:
+        chunks: what a reader hands on. A `MalformedInput` out of it ends the stream; what came
+            before is kept, and the error is in the report.
+        store: where to. With processes it is opened again in each by its location.
+        options: shards, processes, limits.
+        on_acks: told what became durable, in order per symbol, from one thread at a time.
+        on_read: told how many records a chunk held.
+        stop: stops reading; what was read is still written.
+        clock: as the records' time of arrival; the same in all processes of this machine.
+
+    Raises:
+        StoreUnavailable: the store gave up, or a writer process died; what was acknowledged is
+            stored, and writing the stream again goes on from there.
+        ConfigurationError: options that cannot work.
+    """
+    options = options or WriteOptions()
+    _check(options)
+    report = WriteReport()
+    started_s = clock()
+    crew = _crew(store, options, on_acks or (lambda _: None))
+    try:
+        try:
+            for chunk in chunks:
+                if stop.is_set():
+                    report.stopped = True
+                    break
+                crew.send(clock(), chunk.runs)
+                report.read += chunk.records
+                report.read_bytes += chunk.size_bytes
+                if on_read is not None:
+                    on_read(chunk.records)
+        except MalformedInput as error:
+            report.malformed = error
+        parts = crew.finish()
+    except BaseException:
+        crew.abandon()
+        raise
+    _gather(report, parts)
+    report.elapsed_s = clock() - started_s
+    return report
+
+
+def _crew(store: SotStore, options: WriteOptions, on_acks: OnAcks) -> Crew:
+    count = options.processes
+    if count is None:
+        count = min(processors(), options.shards) if is_embedded(store.location) else 0
+    if count == 0:
+        return InProcess(store, options, on_acks)
+    return Processes(store.location, options, count, on_acks)
+
+
+def _check(options: WriteOptions) -> None:
+    for name, value, low, high in (
+        ("shards", options.shards, 1, MAX_SHARDS),
+        ("batch_records", options.batch_records or 1, 1, 1_000_000),
+        ("processes", options.processes or 0, 0, MAX_SHARDS),
+        ("first_seq", options.first_seq, 0, 2**64 - 1),
+        ("attempts", options.attempts, 1, 100),
+    ):
+        if not low <= value <= high:
+            raise ConfigurationError(f"{name} is {value}, it has to be within {low} and {high}")
+
+
+def _gather(report: WriteReport, parts: list[Finished]) -> None:
+    problems = Problems()
+    for part in parts:
+        problems.merge(part.problems, part.counts)
+        report.duplicates += part.duplicates
+        report.refused += part.refused
+        report.repairs += part.repairs
+        report.shards += part.shards
+        for symbol in part.symbols:
+            report.parked += symbol.parked
+            at = Position(int(symbol.next_seq), symbol.hash, symbol.digest)
+            report.heads[symbol.symbol_id] = at
+            if symbol.delay is not None:
+                report.delays[symbol.symbol_id] = symbol.delay
+    report.shards.sort(key=lambda shard: shard.shard)
+    report.written = sum(shard.records for shard in report.shards)
+    report.problems = problems.named
+    report.counts = dict(problems.counts)
