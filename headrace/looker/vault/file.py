@@ -249,6 +249,8 @@ class VaultFile:
         try:
             yield
         except sqlite3.Error as error:
+            if not hasattr(error, "sqlite_errorcode"):  # of the module: a mistake of ours
+                raise
             raise self._translated(error) from error
         except OSError as error:
             raise VaultUnusable(self.path, error.strerror or str(error)) from error
@@ -257,7 +259,7 @@ class VaultFile:
         self, error: sqlite3.Error
     ) -> VaultDamaged | VaultForeign | VaultBusy | VaultUnusable:
         # Extended codes carry the primary one in their low byte.
-        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+        code = error.sqlite_errorcode & 0xFF
         if code == sqlite3.SQLITE_NOTADB and not self._starts_as_ours():
             return VaultForeign(self.path, str(error))
         if code in _DAMAGE or code == sqlite3.SQLITE_ERROR:

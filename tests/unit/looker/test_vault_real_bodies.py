@@ -1,0 +1,47 @@
+"""Bodies that Looker really sent, where they lie: through the vault byte for byte."""
+
+import json
+from pathlib import Path
+
+import pytest
+from support.vaults import new_vault
+
+from headrace.looker.vault import item_of
+
+_FOLDER = Path(__file__).parents[4] / "shared" / "cases" / "files" / "looker"
+_BODIES = {
+    "gzr_Dashboard_17_FAA_KPIs.json": "dashboard",
+    "sdkcodegen_jsonDashboard2_redacted.json": "dashboard",
+    "gzr_look_198.json": "look",
+    "sdkcodegen_jsonUser_redacted.json": "user",
+}
+
+
+@pytest.mark.parametrize(("name", "type_"), list(_BODIES.items()))
+def test_real_bodies_survive_byte_for_byte(tmp_path: Path, name: str, type_: str) -> None:
+    if not (_FOLDER / name).exists():
+        pytest.skip("the recorded bodies are not here")
+    raw = (_FOLDER / name).read_bytes()
+    parsed = json.loads(raw)
+    item = item_of(type_, raw)
+    assert item.id == str(parsed["id"])
+    assert item.name == parsed.get("title", parsed.get("display_name"))
+    with new_vault(tmp_path) as vault:
+        session = vault.sessions.begin("extract")
+        vault.upsert_many(session, [item])
+        assert vault.contents.body(type_, item.id).body == raw
+        row = vault.contents.row(type_, item.id)
+    assert row is not None
+    for field in ("created_at", "updated_at"):
+        # Whatever form they had, they can be read, and say UTC.
+        assert (getattr(row, field) or "Z").endswith("Z") or parsed.get(field) is None
+        assert bool(getattr(row, field)) == bool(parsed.get(field))
+
+
+def test_real_lists_of_models_are_taken_apart(tmp_path: Path) -> None:
+    path = _FOLDER / "spectacles_response_models.json"
+    if not path.exists():
+        pytest.skip("the recorded bodies are not here")
+    models = json.loads(path.read_bytes())
+    items = [item_of("lookml_model", json.dumps(model).encode()) for model in models]
+    assert [item.id for item in items] == [model["name"] for model in models]
