@@ -27,6 +27,9 @@ KILL_POINTS = {
     "during-renewal": "a lease is about to be renewed",
     "after-merge": "the merged part is durable, its pieces are still there",
     "during-merge-removal": "some of the pieces of a merged part are removed",
+    "during-sweep": "some of the pieces that an earlier kill left beside their part are removed",
+    "after-aside": "a file is copied out of the way, under its own name it is still there",
+    "after-shortening": "what a part has beyond the one before it is durable, the part is not gone",
 }
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 
+from headrace.faults import kill_point
 from headrace.lake import Part, RawLake
 from headrace.pull.job import HeldLease
 
@@ -39,6 +40,7 @@ def set_aside(raw: RawLake, part: Part, lease: HeldLease) -> str:
     digest = hashlib.sha256(content).hexdigest()[:_DIGEST_CHARACTERS]
     key = f"{folder}/{_PREFIX}{name}-{digest}"
     raw.store.put_if_absent(key, content)
+    kill_point("after-aside")
     lease.check()
     raw.store.delete(part.key)
     return key

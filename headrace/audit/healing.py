@@ -26,6 +26,7 @@ from headrace.audit.findings import Kind
 from headrace.audit.inspection import inspect
 from headrace.audit.overlaps import shared_by
 from headrace.audit.report import Action, Repair
+from headrace.faults import kill_point
 from headrace.lake import Overlap, Part, RawLake
 from headrace.lake.rows import rows_between
 from headrace.pull.checkpoints import Checkpoint, CheckpointStore
@@ -120,6 +121,7 @@ class Healer:
             source=footer.sources,
             fetched_at=footer.fetched_at,
         )
+        kill_point("after-shortening")
         lease.check()
         self.raw.store.delete(right.key)
         message = f"{right.name} now begins at {lo}, after {left.name}, which holds the same trades"
@@ -148,8 +150,10 @@ class Healer:
             return
         if isinstance(found, Checkpoint):
             anew = _with_what_names_cannot_tell(anew, found)
+        kill_point("before-checkpoint")
         lease.check()
         self.checkpoints.save(anew)
+        kill_point("after-checkpoint")
         yield Repair(Action.CHECKPOINT_REBUILT, product, doubts[0].message)
 
     def _aside(self, product: str, part: Part, lease: HeldLease, reason: str) -> Repair:

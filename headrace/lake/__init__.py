@@ -11,6 +11,7 @@
     raw.footers(listing.parts)                # several at a time: range, rows, holes, digest
     raw.newest("BTC-USD")                     # id and time, from statistics
     raw.first_id("BTC-USD"), raw.totals("BTC-USD", lo, hi)   # rows and long holes, from footers
+    raw.stock("BTC-USD")                      # coverage, rows and long holes of one moment
     raw.verify(part)                          # rows against footer and name
     raw.merge_due("BTC-USD")                  # pieces of a cell become one part
     raw.sweep("BTC-USD")                      # what a kill left behind
@@ -25,7 +26,7 @@ from headrace.lake.grid import DEFAULT_CELL_PAGES, PAGE_IDS, Cell, Grid
 from headrace.lake.names import PartName, canonical_exchange, canonical_product
 from headrace.lake.opening import Lake, open_lake
 from headrace.lake.parts import Overlap, Part, PartListing, PartReceipt
-from headrace.lake.raw import NewestTrade, RawLake
+from headrace.lake.raw import NewestTrade, RawLake, Stock
 from headrace.lake.s3_settings import S3Settings
 from headrace.lake.store import Store, StoredObject
 from headrace.lake.upkeep import SweepReceipt
@@ -46,6 +47,7 @@ __all__ = [
     "PartReceipt",
     "RawLake",
     "S3Settings",
+    "Stock",
     "Store",
     "StoredObject",
     "SweepReceipt",

@@ -55,6 +55,21 @@ _HOST = re.compile(r"[A-Za-z0-9._\-\[\]:]{1,255}")
 
 
 @dataclass(frozen=True, slots=True)
+class Stock:
+    """What the lake holds of a product at one moment: all of it from the same listing.
+
+    Args:
+        covered: ids answered for.
+        rows: trades stored within them.
+        holes: ids proven absent, a page or more at once.
+    """
+
+    covered: IntervalSet
+    rows: int
+    holes: IntervalSet
+
+
+@dataclass(frozen=True, slots=True)
 class NewestTrade:
     """The newest trade in the lake: its id, and the latest time in its part."""
 
@@ -130,6 +145,8 @@ class RawLake:
         product = canonical_product(product)
         name = self._name(product, lo, hi, rows=table.num_rows)
         sources = (source,) if isinstance(source, str) else source
+        # Pages come as small batches; everything below does better on one.
+        table = table.combine_chunks()
         footer = describe(
             name,
             table,
@@ -307,6 +324,19 @@ class RawLake:
             PartUnreadable, ObjectMissing: if a part in the range cannot be read.
         """
         return self._settled(product, lambda listing: self._totals(listing.between(lo, hi), lo, hi))
+
+    def stock(self, product: str) -> Stock:
+        """What is covered and what is in it, of one moment, although others store meanwhile.
+
+        Raises:
+            PartUnreadable, ObjectMissing: if a part cannot be read.
+        """
+
+        def look(listing: PartListing) -> Stock:
+            rows, holes = self._totals(listing.parts, 1, MAX_ID)
+            return Stock(listing.coverage, rows, holes)
+
+        return self._settled(product, look)
 
     def _totals(self, parts: Sequence[Part], lo: int, hi: int) -> tuple[int, IntervalSet]:
         rows = 0

@@ -119,6 +119,7 @@ def sweep(raw: RawLake, product: str) -> SweepReceipt:
             kept.append((piece, reason))
         else:
             raw.store.delete(piece.key)
+            kill_point("during-sweep")
             removed.append(piece)
     return SweepReceipt(tuple(removed), tuple(leftovers), tuple(kept))
 

@@ -355,7 +355,9 @@ class ProductJob:
                 lost.as_lists(),
             )
             self._tell("checkpoint-ahead", {"product": self.product, "missing": lost.as_lists()})
-        return Ledger(covered, *self._lake.totals(self.product))
+        # Not the ids from one look and their trades from a later one: others store meanwhile.
+        stock = self._lake.stock(self.product)
+        return Ledger(stock.covered, stock.rows, stock.holes)
 
     def _keep_proven_empty(self) -> None:
         """Note that nothing lies below the page of the first trade."""
@@ -391,8 +393,8 @@ class ProductJob:
     def _count(self) -> None:
         """Count the trades of the lake where the books lost track of them."""
         if not self._ledger.counted:
-            self._ledger.rows, self._ledger.holes = self._lake.totals(self.product)
-            self._ledger.counted = True
+            stock = self._lake.stock(self.product)
+            self._ledger.recount(stock.covered, stock.rows, stock.holes)
 
     def _known_history(self) -> History:
         if self._survey.history is None:

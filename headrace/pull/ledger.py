@@ -44,6 +44,11 @@ class Ledger:
         self.covered = listed
         self.counted = False
 
+    def recount(self, covered: IntervalSet, rows: int, holes: IntervalSet) -> None:
+        """Open the books anew with what the lake holds, all of one moment."""
+        self.covered, self.rows, self.holes = covered, rows, holes
+        self.counted = True
+
     def enter(self, receipt: ChunkReceipt) -> None:
         """Note what became of a chunk."""
         self.pages += receipt.pages

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from headrace.faults import kill_point
 from headrace.lake import RawLake
 from headrace.pull.checkpoints import Checkpoint, CheckpointStore, noted_token
 from headrace.pull.exceptions import CheckpointTooNew, CheckpointUnreadable, NothingToRebuild
@@ -46,8 +47,10 @@ def rebuild(
         checkpoint = from_lake(
             lake, product, name=checkpoints.lake, token=lease.token, run_id=run_id, now=now
         )
+        kill_point("before-checkpoint")
         lease.check()
         checkpoints.save(checkpoint)
+        kill_point("after-checkpoint")
         return checkpoint
 
 
@@ -62,17 +65,17 @@ def from_lake(
         NothingToRebuild: it holds no part of the product.
         PartUnreadable, StoreError: it cannot be read.
     """
-    covered = lake.coverage(product)
+    stock = lake.stock(product)
+    covered = stock.covered
     if covered.last is None:
         raise NothingToRebuild(product, name)
-    rows, holes = lake.totals(product)
     return Checkpoint(
         lake=name,
         source=lake.exchange,
         product=product,
         covered=covered.ranges,
-        holes=holes.ranges,
-        rows=rows,
+        holes=stock.holes.ranges,
+        rows=stock.rows,
         first=lake.proven_first(product) or 0,
         watermark=covered.watermark(),
         newest=covered.last,

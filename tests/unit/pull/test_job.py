@@ -1,9 +1,11 @@
 """The books of one product's job between what is stored, what is told, and what is committed."""
 
+from datetime import UTC, datetime
 from types import SimpleNamespace
 
+import pyarrow as pa
 import pytest
-from support.exchange import FakeClient
+from support.exchange import FakeClient, rows_of
 
 from headrace.exchange.planning import Sizing
 from headrace.lake import open_lake
@@ -15,6 +17,7 @@ from headrace.pull.receipts import Status
 from headrace.pull.request import build_request
 from headrace.stopping import StopEvent
 
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
 ONE_PAGE = Sizing(
     cell_pages=128, in_flight=1, pool=1, pages_per_s=None, latency_s=None, pages_per_chunk=1
 )
@@ -121,3 +124,29 @@ def test_a_lake_that_cannot_be_counted_is_told_and_not_raised(job, lake, leases)
     assert told.status is Status.PARTIAL
     assert "is not a readable part" in told.error
     assert job.receipt(error="the first thing that went wrong").error.startswith("the first")
+
+
+def test_trades_that_another_stores_while_the_books_are_opened_count_once(job, lake, leases):
+    """A backfill reads footers while an ingest stores what the backfill will fetch, too."""
+    store_pages(lake, 1)
+    look = lake.coverage
+
+    def look_and_let_another_store(product):
+        names = look(product)
+        lake.coverage = look
+        store_pages(lake, 2)
+        return names
+
+    lake.coverage = look_and_let_another_store
+    with hold(leases, job.turns.run("backfill"), run_id="me", ttl_s=60) as lease:
+        job.prepare(lease)
+        for chunk in job.chunks(ONE_PAGE):
+            job.keep(job.fetch(chunk))
+        job.commit(last=True)
+    assert (saved(job).rows, saved(job).covered) == (3000, ((1, 3000),))
+    assert (job.receipt().rows, job.receipt().new_rows) == (3000, 1000)
+
+
+def store_pages(lake, page):
+    rows = pa.Table.from_batches([rows_of(list(range(1000 * page - 999, 1000 * page + 1)))])
+    lake.write("BTC-USD", 1000 * page - 999, 1000 * page, rows, source="localhost", fetched_at=NOW)
