@@ -1,15 +1,20 @@
-"""Decimals as text, brought to one spelling: 1.0, 1.00 and 1E0 all become 1.
+"""Decimals as text, brought to one spelling, and to two words of 64 bits that a digest can mix.
 
 The canonical spelling is plain notation: an optional `-`, digits without leading zeros (one zero
 before the point), and a fraction without trailing zeros, with its point only if there is one.
-Zero is `0`, without a sign. Nothing passes through a float.
+Zero is `0`, without a sign. So 1.0, 1.00 and 1E0 all become 1. Nothing passes through a float.
 
 Accepted are ASCII digits with an optional sign, point and exponent. Spaces, underscores, NaN and
 Infinity are not numbers here, although Python's Decimal takes them.
+
+The words of a decimal are those of its value x 10^18 as a 128-bit two's complement, low word first,
+as far as that is a whole number of at most 38 digits. Of any other decimal, of which exchanges have
+none, they are the first 16 bytes of the BLAKE2b digest of its canonical spelling, little-endian.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
 
 import pyarrow as pa
@@ -18,8 +23,15 @@ import pyarrow.compute as pc
 #: An exponent beyond this is a hostile or broken value: its plain notation would fill the memory.
 MAX_EXPONENT = 400
 
+_SCALE = 18
+_PRECISION = 38
+_WORD = 1 << 64
+_FIXED = pa.decimal128(_PRECISION, _SCALE)
 _DECIMAL = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?(?:[eE]([+-]?[0-9]{1,9}))?")
-_PLAIN = r"^(?:0|[1-9][0-9]*)(?:\.[0-9]+)?$"
+_EVEN = pa.array(range(0, 1 << 15, 2), pa.int32())
+#: Characters of a number that has no more than 19 digits after the point and 20 before it.
+_SHORT = 20
+_SMALL = rf"^[0-9]{{1,{_PRECISION - _SCALE}}}(?:\.[0-9]{{1,{_SCALE}}})?$"
 
 
 def canonical_decimal(text: str) -> str:
@@ -33,39 +45,65 @@ def canonical_decimal(text: str) -> str:
         raise ValueError(f"{text!r} is not a decimal")
     sign, whole, fraction = match[1], match[2], match[3] or ""
     exponent = int(match[4] or 0)
+    digits = whole + fraction
+    if not digits.strip("0"):
+        return "0"
     if abs(exponent) > MAX_EXPONENT:
         raise ValueError(f"{text!r} has an exponent beyond {MAX_EXPONENT}")
     point = len(whole) + exponent
-    digits = whole + fraction
     if point < 0:
         digits, point = "0" * -point + digits, 0
     digits = digits.ljust(point, "0")
     whole = digits[:point].lstrip("0") or "0"
     fraction = digits[point:].rstrip("0")
     plain = f"{whole}.{fraction}" if fraction else whole
-    return f"-{plain}" if sign == "-" and plain != "0" else plain
+    return f"-{plain}" if sign == "-" else plain
 
 
-def canonical_decimals(column: pa.StringArray) -> pa.StringArray:
-    """`canonical_decimal` over a column without nulls, vectorised where values are plain.
+def words_of(text: str) -> tuple[int, int]:
+    """The two words of one decimal, low word first: the definition.
 
-    Exchanges send plain decimals, so nearly always a few passes over the column are all; rows of
-    another form are taken one by one.
+    Raises:
+        ValueError: as `canonical_decimal`.
+    """
+    canonical = canonical_decimal(text)
+    whole, _, fraction = canonical.removeprefix("-").partition(".")
+    if len(fraction) > _SCALE or len(whole) > _PRECISION - _SCALE:
+        value = int.from_bytes(
+            hashlib.blake2b(canonical.encode(), digest_size=16).digest(), "little"
+        )
+    else:
+        value = int(whole + fraction.ljust(_SCALE, "0"))
+        value = -value if canonical[0] == "-" else value
+    return value % _WORD, (value >> 64) % _WORD
+
+
+def column_words(column: pa.StringArray) -> tuple[pa.UInt64Array, pa.UInt64Array]:
+    """`words_of` over a column without nulls: all low words, all high words.
+
+    Arrow reads short plain numbers as decimals of a fixed scale, exactly or not at all. (It must
+    not be given others: version 26 reads a thousand digits as a wrong number, and dies of
+    `0e-999999999`.) Values of another form are taken one by one.
 
     Raises:
         NotADecimal: naming the first row that is none.
     """
-    plain = pc.match_substring_regex(column, _PLAIN)
-    if pc.all(plain, min_count=0).as_py():
-        return _trimmed(column)
-    odd = pc.invert(plain)
-    spelled = []
+    if _short_and_plain(column):
+        try:
+            return _split(column.cast(_FIXED))
+        except pa.ArrowInvalid:
+            pass
+    small = pc.match_substring_regex(column, _SMALL)
+    lows, highs = _split(pc.if_else(small, column, "0").cast(_FIXED))
+    odd = pc.invert(small)
+    words = []
     for row in pc.indices_nonzero(odd).to_pylist():
         try:
-            spelled.append(canonical_decimal(column[row].as_py()))
+            words.append(words_of(column[row].as_py()))
         except ValueError as error:
             raise NotADecimal(row, str(error)) from error
-    return pc.replace_with_mask(_trimmed(column), odd, pa.array(spelled, pa.string()))
+    low, high = (pa.array([pair[at] for pair in words], pa.uint64()) for at in (0, 1))
+    return pc.replace_with_mask(lows, odd, low), pc.replace_with_mask(highs, odd, high)
 
 
 class NotADecimal(ValueError):
@@ -77,10 +115,25 @@ class NotADecimal(ValueError):
         self.reason = reason
 
 
-def _trimmed(column: pa.StringArray) -> pa.StringArray:
-    """Plain values without the zeros that end their fractions."""
-    trimmed = pc.ascii_rtrim(pc.ascii_rtrim(column, "0"), ".")
-    has_point = pc.match_substring(column, ".")
-    if pc.all(has_point, min_count=0).as_py():
-        return trimmed
-    return pc.if_else(has_point, trimmed, column)
+def _short_and_plain(column: pa.StringArray) -> bool:
+    """Whether no value is long or holds a letter, so that none has an exponent."""
+    if not len(column):
+        return True
+    _, offsets, texts = column.buffers()
+    if texts is None:
+        return False  # nothing but empty texts
+    ends = pa.Array.from_buffers(pa.int32(), len(column) + 1, [None, offsets], offset=column.offset)
+    begin, end = ends[0].as_py(), ends[-1].as_py()
+    texts = pa.Array.from_buffers(pa.uint8(), end - begin, [None, texts], offset=begin)
+    longest = pc.max(pc.binary_length(column)).as_py()
+    return bool(0 < longest <= _SHORT and pc.max(texts).as_py() <= ord("9"))
+
+
+def _split(values: pa.Decimal128Array) -> tuple[pa.UInt64Array, pa.UInt64Array]:
+    """The low and the high words of decimals, which Arrow keeps in turn (little-endian)."""
+    rows = len(values)
+    words = pa.Array.from_buffers(
+        pa.uint64(), 2 * rows, [None, values.buffers()[1]], offset=2 * values.offset
+    )
+    even = _EVEN[:rows] if rows <= len(_EVEN) else pa.array(range(0, 2 * rows, 2), pa.int32())
+    return words.take(even), words.slice(1).take(even)

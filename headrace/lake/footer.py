@@ -15,7 +15,8 @@ from headrace.lake.digest import ContentDigest
 from headrace.lake.exceptions import FooterTooNew, PartUnreadable
 
 FOOTER_KEY = b"headrace.part"
-FOOTER_VERSION = 1
+#: 2: another content digest. Footers of version 1 come from before the first release.
+FOOTER_VERSION = 2
 
 
 class PartFooter(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,7 +62,7 @@ def decode_footer(metadata: Mapping[bytes, bytes] | None, place: str) -> PartFoo
     """The footer in the key-value metadata of the Parquet file at `place`.
 
     Raises:
-        PartUnreadable: if there is none, it is garbled, or it contradicts itself.
+        PartUnreadable: if there is none, it is garbled, too old, or contradicts itself.
         FooterTooNew: if a newer version wrote it.
     """
     text = (metadata or {}).get(FOOTER_KEY)
@@ -71,6 +72,9 @@ def decode_footer(metadata: Mapping[bytes, bytes] | None, place: str) -> PartFoo
         version = msgspec.json.decode(text, type=_Version).schema_version
         if version > FOOTER_VERSION:
             raise FooterTooNew(place, found=version, known=FOOTER_VERSION)
+        if version < FOOTER_VERSION:
+            # Its digest cannot be compared with any of ours, so its rows are as good as unchecked.
+            raise PartUnreadable(place, f"its footer has the old schema version {version}")
         footer = msgspec.json.decode(text, type=PartFooter)
         ContentDigest.parse(footer.digest)
     except (msgspec.MsgspecError, ValueError) as error:

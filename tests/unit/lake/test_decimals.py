@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from headrace.lake.decimals import NotADecimal, canonical_decimal, canonical_decimals
+from headrace.lake.decimals import NotADecimal, canonical_decimal, column_words, words_of
 
 EXACT = Context(prec=2_000)
 
@@ -51,18 +51,35 @@ def test_the_value_is_unchanged_and_spelled_without_ornament(text: str) -> None:
 @given(st.lists(st.one_of(PLAIN, ODD), max_size=40))
 @example(["1.0", "10"])
 @example(["100"])
-@example(["1.50", "1E3", "007", "0", "0.0"])
-def test_the_column_is_spelled_as_its_values_are(texts: list[str]) -> None:
-    column = canonical_decimals(pa.array(texts, pa.string()))
+@example(["1.50", "1E3", "007", "0", "0.0", "-0"])
+@example(["9" * 20 + "." + "9" * 18, "9" * 21, "1" * 1_000, "0." + "0" * 18 + "1", "-1"])
+@example(["0e999999999", "0e-999999999", "00000000000000000001.0"])
+def test_the_words_of_a_column_are_those_of_its_values(texts: list[str]) -> None:
+    lows, highs = column_words(pa.array(texts, pa.string()))
 
-    assert column.to_pylist() == [canonical_decimal(text) for text in texts]
+    assert list(zip(lows.to_pylist(), highs.to_pylist(), strict=True)) == list(map(words_of, texts))
 
 
 @given(st.lists(PLAIN, min_size=5, max_size=20), st.integers(0, 4))
-def test_a_slice_of_a_column_is_spelled_alike(texts: list[str], skipped: int) -> None:
-    column = canonical_decimals(pa.array(texts, pa.string()).slice(skipped))
+def test_a_slice_of_a_column_is_read_alike(texts: list[str], skipped: int) -> None:
+    lows, highs = column_words(pa.array(texts, pa.string()).slice(skipped))
 
-    assert column.to_pylist() == [canonical_decimal(text) for text in texts[skipped:]]
+    expected = [words_of(text) for text in texts[skipped:]]
+    assert list(zip(lows.to_pylist(), highs.to_pylist(), strict=True)) == expected
+
+
+def test_a_column_longer_than_any_batch() -> None:
+    lows, _ = column_words(pa.array([str(n) for n in range(40_000)], pa.string()))
+
+    assert lows.to_pylist() == [n * 10**18 % 2**64 for n in range(40_000)]
+
+
+@given(PLAIN, PLAIN)
+@example("0.1", "0.100")
+@example("1" * 25, "1" * 26)
+@example("-1", "1")
+def test_words_are_equal_as_far_as_values_are(left: str, right: str) -> None:
+    assert (words_of(left) == words_of(right)) == (Decimal(left) == Decimal(right))
 
 
 @given(st.decimals(allow_nan=False, allow_infinity=False, min_value=-(10**20), max_value=10**20))
@@ -99,5 +116,5 @@ def test_what_is_no_decimal_is_refused_and_its_row_named(text: str) -> None:
     with pytest.raises(ValueError):
         canonical_decimal(text)
     with pytest.raises(NotADecimal) as caught:
-        canonical_decimals(pa.array(["1.0", "2", text, text], pa.string()))
+        column_words(pa.array(["1.0", "2", text, text], pa.string()))
     assert caught.value.row == 2

@@ -59,9 +59,15 @@ def test_a_missing_or_garbled_footer_is_named(metadata: dict[bytes, bytes] | Non
     assert caught.value.hint
 
 
-def test_a_newer_version_is_refused_even_if_its_fields_are_unknown() -> None:
-    newer = {FOOTER_KEY: b'{"schema_version":2,"range":[1,5]}'}
+def test_a_version_with_another_digest_is_refused_and_can_be_healed() -> None:
+    with pytest.raises(PartUnreadable, match="old schema version 1") as caught:
+        decode_footer(changed(schema_version=1), "the/part")
+    assert "audit --heal" in caught.value.hint
 
-    with pytest.raises(FooterTooNew, match="2; this version reads up to 1") as caught:
+
+def test_a_newer_version_is_refused_even_if_its_fields_are_unknown() -> None:
+    newer = {FOOTER_KEY: b'{"schema_version":3,"range":[1,5]}'}
+
+    with pytest.raises(FooterTooNew, match="3; this version reads up to 2") as caught:
         decode_footer(newer, "the/part")
-    assert (caught.value.found, caught.value.known) == (2, 1)
+    assert (caught.value.found, caught.value.known) == (3, 2)
