@@ -13,6 +13,7 @@ from headrace.cli.alarms import command as alarms
 from headrace.cli.audit import audit
 from headrace.cli.common import CommonOptionsGroup, LogFormat, LogLevel, say_error, set_up_logs
 from headrace.cli.demo import demo
+from headrace.cli.doctor import doctor
 from headrace.cli.exits import Exit, exit_of_error
 from headrace.cli.products import products
 from headrace.errors import HeadraceError
@@ -30,6 +31,7 @@ app = typer.Typer(
 app.command("up")(up.up)
 app.command("down")(up.down)
 app.command("status")(up.status)
+app.command("doctor")(doctor)
 app.command("demo")(demo)
 app.command("backfill")(pull.backfill)
 app.command("ingest")(pull.ingest)

@@ -1,0 +1,177 @@
+"""`headrace doctor`: what would keep a run from working, and what to do about it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import psutil
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from headrace.cli.exits import Exit
+from headrace.cli.server.address import api_url
+from headrace.cli.server.configured import configured_api
+from headrace.cli.server.environment import client_environment
+from headrace.cli.server.state import SERVER, ProcessRecord
+from headrace.doctor import CHECKS, Api, Examined, Looked, Severity, examine
+from headrace.doctor.checks.api import api_headers
+from headrace.doctor.runner import LIMIT_S
+from headrace.errors import ConfigurationError
+from headrace.lake import S3Settings, Store
+from headrace.lake.opening import make_store
+from headrace.pull.request import BLOCK_PREFIX
+from headrace.settings import Settings, load_settings
+
+_STYLES = {Severity.OK: "green", Severity.WARNING: "yellow", Severity.PROBLEM: "red"}
+
+#: A store that does not answer is told as such soon.
+_HASTY = S3Settings(connect_timeout_s=3, read_timeout_s=5, give_up_after_s=4, longest_pause_s=1)
+
+
+def doctor(
+    lake: Annotated[
+        str, typer.Option(help="A folder, s3://bucket/prefix or block:NAME. [HEADRACE_LAKE]")
+    ] = "",
+    base_url: Annotated[
+        str, typer.Option(help="Address of the exchange. [HEADRACE_COINBASE_URL]")
+    ] = "",
+    rate: Annotated[str, typer.Option(help="What the exchange allows. [HEADRACE_RATE]")] = "",
+    limit_s: Annotated[
+        float, typer.Option(min=1, max=300, help="Seconds after which a check is given up.")
+    ] = LIMIT_S,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="One JSON object on stdout, nothing else.")
+    ] = False,
+) -> None:
+    """Look for what would keep a run from working; say what to do about each thing found.
+
+    Nothing is changed. Exit code 0: runs will work (there may be warnings), 1: something keeps
+    them from working.
+    """
+    try:
+        settings = load_settings()
+        examined = examined_with(settings, lake=lake, base_url=base_url, rate=rate)
+    except ConfigurationError as error:
+        # Without settings there is nothing to look at, and that is what was found.
+        _show_refusal(error, as_json=as_json)
+        raise typer.Exit(Exit.FAILED) from error
+    looked = []
+    for result in examine(CHECKS, examined, limit_s=limit_s):
+        looked.append(result)
+        if not as_json:
+            _show(result)
+    bad = any(result.severity is Severity.PROBLEM for result in looked)
+    if as_json:
+        typer.echo(json.dumps({"ok": not bad, "checks": [_as_dict(result) for result in looked]}))
+    else:
+        _show_end(looked)
+    raise typer.Exit(Exit.FAILED if bad else Exit.DONE)
+
+
+def examined_with(settings: Settings, *, lake: str, base_url: str, rate: str) -> Examined:
+    """What there is to examine, found without making anything.
+
+    Raises:
+        ConfigurationError: a settings file of Prefect's cannot be read.
+    """
+    home = settings.home.expanduser().absolute() / "prefect"
+    place = lake or settings.lake
+    return Examined(
+        settings=settings,
+        lake=place,
+        base_url=base_url or settings.coinbase_url,
+        rate=rate or settings.rate,
+        api=_api(home),
+        database=home / "prefect.db",
+        open_store=_opener(place, home),
+    )
+
+
+def _api(home: Path) -> Api | None:
+    """The configured API, else that of the managed server if its process lives."""
+    configured = configured_api()
+    if configured is not None:
+        return Api(configured.api_url, configured.source, api_headers())
+    record = _server_record(home)
+    if record is None or record.port is None:
+        return None
+    return Api(api_url(record.port), "headrace up")
+
+
+def _server_record(home: Path) -> ProcessRecord | None:
+    # Not through StateFolder, which makes the folder and sets its mode.
+    path = home / "processes" / f"{SERVER}.json"
+    try:
+        record = msgspec.json.decode(path.read_bytes(), type=ProcessRecord)
+    except (OSError, msgspec.DecodeError):
+        return None
+    return record if psutil.pid_exists(record.pid) else None
+
+
+def _opener(place: str, home: Path) -> Callable[[], Store]:
+    if not place.startswith(BLOCK_PREFIX):
+        return lambda: make_store(place, s3=_HASTY)
+    return lambda: _store_of_block(place, home)
+
+
+def _store_of_block(place: str, home: Path) -> Store:
+    api = _api(home)
+    if api is None:
+        raise ConfigurationError(
+            f"{place} cannot be looked up, since no Prefect API is up", hint="headrace up"
+        )
+    import os
+
+    record = _server_record(home)
+    if configured_api() is None and record is not None and record.port is not None:
+        os.environ.update(client_environment(record.port))
+    from blocks.resolve import lake_of
+
+    return lake_of(place).store()
+
+
+def _show(result: Looked) -> None:
+    console = Console()
+    for finding in result.findings:
+        line = Text(f"{finding.severity.value:8}", style=_STYLES[finding.severity])
+        line.append(f"{result.check:12}", style="bold").append(finding.what, style="default")
+        console.print(line, soft_wrap=True)
+        if finding.remedy:
+            console.print(Text(f"{'':20}-> {finding.remedy}"), soft_wrap=True)
+
+
+def _show_end(looked: list[Looked]) -> None:
+    found = [finding.severity for result in looked for finding in result.findings]
+    problems, warnings = found.count(Severity.PROBLEM), found.count(Severity.WARNING)
+    verdict = "runs will not work" if problems else "runs will work"
+    typer.echo(f"{problems} problems, {warnings} warnings: {verdict}")
+
+
+def _show_refusal(error: ConfigurationError, *, as_json: bool) -> None:
+    if as_json:
+        finding = {"severity": "problem", "what": error.message, "remedy": error.hint or None}
+        check = {"check": "settings", "severity": "problem", "elapsed_s": 0.0}
+        typer.echo(json.dumps({"ok": False, "checks": [{**check, "findings": [finding]}]}))
+    else:
+        typer.echo(f"problem settings    {error}")
+
+
+def _as_dict(result: Looked) -> dict[str, Any]:
+    return {
+        "check": result.check,
+        "severity": result.severity.value,
+        "elapsed_s": round(result.elapsed_s, 3),
+        "findings": [
+            {
+                "severity": finding.severity.value,
+                "what": finding.what,
+                "remedy": finding.remedy or None,
+            }
+            for finding in result.findings
+        ],
+    }

@@ -1,0 +1,123 @@
+"""The files in which the quotas of this machine count."""
+
+from __future__ import annotations
+
+import sqlite3
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from headrace.doctor.databases import damage, reading
+from headrace.doctor.model import Examined, Finding, ok, problem, warning
+from headrace.errors import ConfigurationError
+from headrace.pull.request import BLOCK_PREFIX
+from headrace.quota import QuotaConfig, format_rates, parse_rates
+from headrace.quota.clock import MonotonicClock
+from headrace.quota.inspect import known_names, quota_path
+from headrace.quota.register import State
+from headrace.quota.schema import VERSION
+from headrace.quota.status import BookStatus
+
+
+def look_at_quotas(examined: Examined) -> Iterator[Finding]:
+    """Every quota that was ever used here."""
+    folder = examined.settings.quota_folder
+    names = [name for name in known_names(folder) if quota_path(folder, name).exists()]
+    if not names:
+        yield ok(f"no quota was used yet in {folder}")
+    for name in names:
+        path = quota_path(folder, name)
+        try:
+            yield from _of_file(examined, name, path)
+        except sqlite3.Error as error:
+            yield _damaged(path, str(error))
+
+
+def recorded_config(name: str, path: Path) -> QuotaConfig:
+    """The quota as its file says.
+
+    Raises:
+        sqlite3.Error: the file does not read.
+    """
+    with reading(path) as connection:
+        recorded = connection.execute("SELECT rates FROM state").fetchone()[0]
+    return _config(name, recorded)
+
+
+def quota_name(base_url: str) -> str:
+    """The name of the quota of an exchange: the host that counts."""
+    return urlsplit(base_url).netloc.rpartition("@")[2]
+
+
+def _of_file(examined: Examined, name: str, path: Path) -> Iterator[Finding]:
+    if stat.S_IMODE(path.stat().st_mode) & 0o022:
+        yield problem(f"others may write in {path}", f"chmod 600 {path}")
+    with reading(path) as connection:
+        if wrong := damage(connection):
+            yield _damaged(path, wrong)
+            return
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        if version > VERSION:
+            yield problem(
+                f"{path} has version {version}, this headrace knows up to {VERSION}",
+                "Use the newer headrace, or move the file away while no run is under way",
+            )
+            return
+        boot_id, recorded, *state = connection.execute(
+            "SELECT boot_id, rates, blocked_until, slowdown, episode FROM state"
+        ).fetchone()
+        clock, config = MonotonicClock(), _config(name, recorded)
+        book = BookStatus.idle(config)
+        if boot_id == clock.boot_id:
+            book = BookStatus.read(connection, config, State(*state), clock.now())
+    yield from _of_book(examined, name, config, book)
+
+
+def _of_book(
+    examined: Examined, name: str, config: QuotaConfig, book: BookStatus
+) -> Iterator[Finding]:
+    if book.processes and name == quota_name(examined.base_url):
+        wanted = _wanted(examined.rate)
+        if wanted is not None and wanted != format_rates(config.rates):
+            pids = ", ".join(str(process.pid) for process in book.processes)
+            yield problem(
+                f"{name} is in use with {config.signature} (process {pids}), HEADRACE_RATE says "
+                f"{wanted}: a run would be refused",
+                "Set the same rate, or wait for that process to end",
+            )
+    if book.blocked_s:
+        yield warning(
+            f"{name} asked everybody to wait {book.blocked_s:.0f} s more",
+            "Runs wait by themselves; headrace quota reset forgets it",
+        )
+    if book.slowdown > 1:
+        yield warning(
+            f"{name} answered 429: everything is slowed down by {book.slowdown:.2f}",
+            "It passes with answers that go well; if it comes back, something else uses the quota",
+        )
+    else:
+        yield ok(f"{name}: {config.signature or 'no limit'}, {len(book.processes)} processes")
+
+
+def _damaged(path: Path, wrong: str) -> Finding:
+    return warning(
+        f"{path} is damaged ({wrong})",
+        "The next run sets it aside and waits for one window; to do so now, move it away while "
+        "no run is under way",
+    )
+
+
+def _config(name: str, recorded: str) -> QuotaConfig:
+    rates = recorded.partition(" burst ")[0]
+    return QuotaConfig.model_validate({"name": name, "rates": rates if rates else ()})
+
+
+def _wanted(rate: str) -> str | None:
+    """The rates that a run would ask for; None where they are a block's, or make no sense."""
+    if rate.startswith(BLOCK_PREFIX):
+        return None
+    try:
+        return format_rates(parse_rates(rate))
+    except ConfigurationError:
+        return None

@@ -1,0 +1,47 @@
+"""A look into a SQLite file of ours that leaves no trace.
+
+A reader of a database in WAL mode makes `-wal` and `-shm` files beside it, and a reader that may
+not write leaves them there (measured). So a file that nobody has open is read as immutable, which
+makes none; one that somebody has open has them already.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from urllib.parse import quote
+
+_CHECK_S = 3.0
+_STEPS = 10_000
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[sqlite3.Connection]:
+    """A connection that only reads.
+
+    Raises:
+        sqlite3.Error: it cannot be read.
+    """
+    in_use = path.with_name(f"{path.name}-wal").exists()
+    mode = "mode=ro" if in_use else "immutable=1"
+    uri = f"file:{quote(str(path.absolute()))}?{mode}"
+    with closing(sqlite3.connect(uri, uri=True, timeout=2.0)) as connection:
+        yield connection
+
+
+def damage(connection: sqlite3.Connection, *, limit_s: float = _CHECK_S) -> str:
+    """What SQLite's own check finds first; empty if nothing, or if it takes longer than that."""
+    deadline = time.monotonic() + limit_s
+    connection.set_progress_handler(lambda: time.monotonic() > deadline, _STEPS)
+    try:
+        found = str(connection.execute("PRAGMA quick_check(1)").fetchone()[0])
+    except sqlite3.OperationalError as error:
+        if "interrupted" in str(error):
+            return ""
+        raise
+    finally:
+        connection.set_progress_handler(None, 0)
+    return "" if found == "ok" else found
