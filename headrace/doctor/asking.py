@@ -27,26 +27,19 @@ class Answer:
     body: bytes
 
 
-def ask(url: str, headers: Mapping[str, str] | None = None, *, post: bytes | None = None) -> Answer:
+def ask(url: str, headers: Mapping[str, str] | None = None) -> Answer:
     """Ask once; follow no redirect.
 
     Raises:
         NoAnswer: no connection, or no answer in time.
     """
-    sent = {
-        "User-Agent": f"headrace/{__version__}",
-        "Accept": "application/json",
-        **(headers or {}),
-    }
-    if post is not None:
-        sent["Content-Type"] = "application/json"
+    ours = {"User-Agent": f"headrace/{__version__}", "Accept": "application/json"}
     pool = urllib3.PoolManager(timeout=_LIMITS, retries=False)
     try:
         answer = pool.request(
-            "GET" if post is None else "POST",
+            "GET",
             url,
-            headers=sent,
-            body=post,
+            headers={**ours, **(headers or {})},
             redirect=False,
             preload_content=False,
         )

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from email.utils import formatdate
 from typing import Any
 
 from headrace.sim.actions import Empty, Refuse, Stale, Stuck, delivery, substitute
@@ -45,7 +46,7 @@ class ExchangeSimulation:
     ) -> None:
         self.settings = settings
         self.clock = clock
-        self._wall = wall
+        self._our_wall = wall
         self._started_s = clock()
         self._market = Market(
             settings.products, seed=settings.seed, now_s=settings.now_s, clock=clock
@@ -71,7 +72,7 @@ class ExchangeSimulation:
             if inbound_s:
                 await asyncio.sleep(inbound_s)
             arrival.counted_s = self.clock() if inbound_s else request.arrived_s
-            reply = self._judge(request, arrival)
+            reply = self._dated(self._judge(request, arrival))
             if delay_s:
                 await asyncio.sleep(max(0.0, arrived + delay_s - loop.time()))
             if reply.delivery.how not in _UNANSWERED:
@@ -79,6 +80,15 @@ class ExchangeSimulation:
             return reply
         finally:
             self._log.closed(arrival, status)
+
+    def _wall(self) -> float:
+        """The exchange's clock, which need not agree with this machine's."""
+        return self._our_wall() + self.settings.clock_ahead_s
+
+    def _dated(self, reply: Reply) -> Reply:
+        """With the time at the exchange, as every HTTP server with a clock says it."""
+        date = formatdate(self._wall(), usegmt=True)
+        return replace(reply, headers={"Date": date, **reply.headers})
 
     def _judge(self, request: Request, arrival: Arrival) -> Reply:
         assert arrival.counted_s is not None, "a request is counted before it is judged"

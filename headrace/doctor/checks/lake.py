@@ -43,10 +43,10 @@ def _probed(store: Store) -> Iterator[Finding]:
     # A name of its own, so that a run's probe at this moment is not in the way.
     key = f"_headrace_doctor_{secrets.token_hex(8)}"
     steps: tuple[tuple[str, Callable[[], str]], ...] = (
-        ("listed", lambda: _nothing(next(iter(store.entries("")), None))),
-        ("written", lambda: _nothing(store.put(key, _CONTENT))),
+        ("listed", lambda: _list(store)),
+        ("written", lambda: _write(store, key)),
         ("read", lambda: _read(store, key)),
-        ("cleaned", lambda: _nothing(store.delete(key))),
+        ("cleaned", lambda: _clean(store, key)),
         ("read", lambda: _grid(store)),
     )
     written = False
@@ -74,6 +74,21 @@ _REACH = "Is the endpoint right (AWS_ENDPOINT_URL_S3, or the Lake block), and th
 _RIGHT = "Give this user, or these credentials, the rights to list, write, read and delete there"
 
 
+def _list(store: Store) -> str:
+    next(iter(store.entries("")), None)
+    return ""
+
+
+def _write(store: Store, key: str) -> str:
+    store.put(key, _CONTENT)
+    return ""
+
+
+def _clean(store: Store, key: str) -> str:
+    store.delete(key)
+    return ""
+
+
 def _read(store: Store, key: str) -> str:
     return "" if store.get(key) == _CONTENT else "it does not give back what was written"
 
@@ -82,8 +97,4 @@ def _grid(store: Store) -> str:
     """Read the recorded grid, if there is one; a damaged one is raised."""
     if store.exists(grid_key(_EXCHANGE)):
         load_or_create_grid(store, _EXCHANGE, DEFAULT_CELL_PAGES)
-    return ""
-
-
-def _nothing(_result: object) -> str:
     return ""
