@@ -66,41 +66,53 @@ _STATICS: Final = (
     "epoch, owner, first_seq, start_next, head_next, head_hash, head_digest, bucket_bytes, closed"
 )
 
-#: Every statement, by name. Conditions compare whole positions, so that equal means equal history.
-STATEMENTS: Final = {
-    "bucket": f"SELECT DISTINCT symbol_id, bucket, {_STATICS} FROM {LOG} "
+#: Every statement, by name, with the names of tables left open. Conditions compare whole
+#: positions, so that equal means equal history.
+_STATEMENTS: Final = {
+    "bucket": "SELECT DISTINCT symbol_id, bucket, {statics} FROM {log} "
     "WHERE symbol_id = ? AND bucket = ?",
-    "begin_bucket": f"UPDATE {LOG} SET epoch = ?, owner = ?, first_seq = ?, start_next = ?, "
+    "begin_bucket": "UPDATE {log} SET epoch = ?, owner = ?, first_seq = ?, start_next = ?, "
     "head_next = ?, head_hash = ?, head_digest = ?, bucket_bytes = 0, closed = false "
     "WHERE symbol_id = ? AND bucket = ? IF epoch = null",
-    "claim": f"UPDATE {LOG} SET epoch = ?, owner = ?, first_seq = ?, start_next = ?, "
+    "claim": "UPDATE {log} SET epoch = ?, owner = ?, first_seq = ?, start_next = ?, "
     "head_next = ?, head_hash = ?, head_digest = ? WHERE symbol_id = ? AND bucket = ? "
     "IF epoch = ? AND head_next = ? AND head_digest = ? AND closed = false",
-    "advance": f"UPDATE {LOG} SET head_next = ?, head_hash = ?, head_digest = ?, "
+    "advance": "UPDATE {log} SET head_next = ?, head_hash = ?, head_digest = ?, "
     "bucket_bytes = ?, closed = ? WHERE symbol_id = ? AND bucket = ? "
     "IF epoch = ? AND head_next = ? AND head_hash = ? AND head_digest = ? AND closed = false",
-    "block": f"INSERT INTO {LOG} (symbol_id, bucket, output_seq, records, prev_hash, hash, digest, "
+    "block": "INSERT INTO {log} (symbol_id, bucket, output_seq, records, prev_hash, hash, digest, "
     "codec, raw_bytes, checksum, frames) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) IF NOT EXISTS",
-    "stored": f"SELECT records, digest FROM {LOG} "
+    "stored": "SELECT records, digest FROM {log} "
     "WHERE symbol_id = ? AND bucket = ? AND output_seq = ?",
     "scan": "SELECT output_seq, records, prev_hash, hash, digest, codec, raw_bytes, checksum, "
-    f"frames FROM {LOG} WHERE symbol_id = ? AND bucket = ? AND output_seq >= ? AND output_seq <= ?",
-    "before": f"SELECT output_seq FROM {LOG} WHERE symbol_id = ? AND bucket = ? "
+    "frames FROM {log} WHERE symbol_id = ? AND bucket = ? AND output_seq >= ? AND output_seq <= ?",
+    "before": "SELECT output_seq FROM {log} WHERE symbol_id = ? AND bucket = ? "
     "AND output_seq >= ? AND output_seq <= ? ORDER BY output_seq DESC LIMIT 1",
-    "register": f"INSERT INTO {SYMBOLS} (symbol_id) VALUES (?)",
-    "note_bucket": f"UPDATE {SYMBOLS} SET last_bucket = ? WHERE symbol_id = ?",
-    "note_verified": f"UPDATE {SYMBOLS} SET verified_next = ?, verified_hash = ?, "
+    "register": "INSERT INTO {symbols} (symbol_id) VALUES (?)",
+    "note_bucket": "UPDATE {symbols} SET last_bucket = ? WHERE symbol_id = ?",
+    "note_verified": "UPDATE {symbols} SET verified_next = ?, verified_hash = ?, "
     "verified_digest = ? WHERE symbol_id = ?",
     "symbol": "SELECT last_bucket, verified_next, verified_hash, verified_digest "
-    f"FROM {SYMBOLS} WHERE symbol_id = ?",
-    "registered": f"SELECT symbol_id FROM {SYMBOLS}",
-    "with_chain": f"SELECT DISTINCT symbol_id, bucket FROM {LOG}",
-    "with_parked": f"SELECT DISTINCT symbol_id FROM {PARKED}",
-    "parked_changes": f"SELECT DISTINCT symbol_id, changes FROM {PARKED} WHERE symbol_id = ?",
-    "parked_first": f"UPDATE {PARKED} SET changes = 1 WHERE symbol_id = ? IF changes = null",
-    "parked_change": f"UPDATE {PARKED} SET changes = ? WHERE symbol_id = ? IF changes = ?",
-    "park": f"INSERT INTO {PARKED} (symbol_id, seq, digest, reason, body) VALUES (?, ?, ?, ?, ?)",
-    "unpark": f"DELETE FROM {PARKED} WHERE symbol_id = ? AND seq = ? AND digest = ?",
-    "parked": f"SELECT seq, digest, reason, body FROM {PARKED} "
+    "FROM {symbols} WHERE symbol_id = ?",
+    "registered": "SELECT symbol_id FROM {symbols}",
+    "with_chain": "SELECT DISTINCT symbol_id, bucket FROM {log}",
+    "with_parked": "SELECT DISTINCT symbol_id FROM {parked}",
+    "parked_changes": "SELECT DISTINCT symbol_id, changes FROM {parked} WHERE symbol_id = ?",
+    "parked_first": "UPDATE {parked} SET changes = 1 WHERE symbol_id = ? IF changes = null",
+    "parked_change": "UPDATE {parked} SET changes = ? WHERE symbol_id = ? IF changes = ?",
+    "park": "INSERT INTO {parked} (symbol_id, seq, digest, reason, body) VALUES (?, ?, ?, ?, ?)",
+    "unpark": "DELETE FROM {parked} WHERE symbol_id = ? AND seq = ? AND digest = ?",
+    "parked": "SELECT seq, digest, reason, body FROM {parked} "
     "WHERE symbol_id = ? AND seq >= ? AND seq <= ?",
 }
+
+
+def statements(keyspace: str) -> dict[str, str]:
+    """Every statement, by name. The keyspace's name was checked (`CqlSettings`)."""
+    names = {
+        "log": f"{keyspace}.{LOG}",
+        "symbols": f"{keyspace}.{SYMBOLS}",
+        "parked": f"{keyspace}.{PARKED}",
+        "statics": _STATICS,
+    }
+    return {name: text.format(**names) for name, text in _STATEMENTS.items()}

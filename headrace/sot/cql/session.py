@@ -33,7 +33,7 @@ from cassandra.policies import (
 from cassandra.protocol import ErrorMessage
 from cassandra.query import BatchStatement, BatchType, named_tuple_factory
 
-from headrace.sot.cql.schema import STATEMENTS
+from headrace.sot.cql.schema import statements
 from headrace.sot.cql.settings import CqlSettings
 from headrace.sot.exceptions import StoreMisconfigured, StoreUnavailable
 from headrace.stopping import STOP, StopEvent
@@ -109,8 +109,7 @@ class CqlSession:
 
     def prepare(self) -> None:
         """Prepare every statement, once the tables are there."""
-        self._session.set_keyspace(self.settings.keyspace)
-        for name, text in STATEMENTS.items():
+        for name, text in statements(self.settings.keyspace).items():
             prepared = self.patiently("preparing statements", partial(self._session.prepare, text))
             self._prepared[name] = prepared
 
@@ -150,10 +149,10 @@ class CqlSession:
         statement = self.bound(name, *values)
         self.patiently("writing", lambda: self._session.execute(statement))
 
-    def begin_conditional(self, statements: Sequence[Any]) -> Any:
+    def begin_conditional(self, parts: Sequence[Any]) -> Any:
         """Send statements of one partition as one conditional batch; the answer is a future's."""
         batch = BatchStatement(batch_type=BatchType.UNLOGGED, serial_consistency_level=self._serial)
-        for statement in statements:
+        for statement in parts:
             batch.add(statement)
         return self._session.execute_async(batch)
 
@@ -173,9 +172,9 @@ class CqlSession:
         # ScyllaDB answers with a row per statement, Cassandra with one; all say the same.
         return bool(rows[0][0])
 
-    def conditional(self, *statements: Any) -> bool:
+    def conditional(self, *parts: Any) -> bool:
         """`begin_conditional`, and wait for its answer."""
-        return self.applied(self.begin_conditional(statements))
+        return self.applied(self.begin_conditional(parts))
 
     def patiently(self, action: str, request: Callable[[], Result]) -> Result:
         """Do what may be done twice, again and again while the cluster is in trouble.
