@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import typer
 
-from headrace.cli.looker import contents, failures
+from headrace.cli.looker import contents, diff, failures, folders
 
 app = typer.Typer(help="Looker's content, kept in a vault.", no_args_is_help=True)
 app.command("list")(contents.list_items)
 app.command("info")(contents.info)
 app.command("show")(contents.show)
 app.command("failures")(failures.failures)
+app.command("diff")(diff.diff)
+app.command("unpack")(folders.unpack)
+app.command("pack")(folders.pack)
 
 
 @app.callback()

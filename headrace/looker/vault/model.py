@@ -176,3 +176,25 @@ class Body:
     origin: str
     hash: bytes
     body: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """An item of which something was stored between two sessions, and how it stood at each.
+
+    Attributes:
+        type, id, name: which; the name is the present one.
+        version_before: None if the vault did not have it yet.
+        version_after: at the later session.
+        origin_after: of that version.
+        deleted_before, deleted_after: on the server, as far as was known.
+    """
+
+    type: str
+    id: str
+    name: str | None
+    version_before: int | None
+    version_after: int
+    origin_after: str
+    deleted_before: bool
+    deleted_after: bool

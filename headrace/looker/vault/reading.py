@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from headrace.looker.vault.codec import UnknownCodec, decompress, digest
 from headrace.looker.vault.exceptions import NotInVault, VaultDamaged
 from headrace.looker.vault.file import VaultFile
-from headrace.looker.vault.model import Body, Row
+from headrace.looker.vault.model import Body, Moved, Row
 
 _ROW = (
     "type, id, name, owner, folder, created_at, updated_at, deletion, deleted_at, first_session,"
@@ -17,6 +17,16 @@ _ROW = (
 _BODY = (
     "item.type, item.id, body.version, body.session, body.stored_at, body.origin, body.hash,"
     " body.size_bytes, body.codec, body.body"
+)
+_VERSION_AT = "(SELECT MAX(version) FROM body WHERE item = key AND session <= {at})"
+_EVENT_AT = (
+    "(SELECT kind FROM event WHERE item = key AND session <= {at}"
+    " ORDER BY session DESC, rowid DESC LIMIT 1)"
+)
+_MOVED = (
+    f"type, id, name, {_VERSION_AT.format(at='?1')}, {_VERSION_AT.format(at='?2')},"
+    f" (SELECT origin FROM body WHERE item = key AND version = {_VERSION_AT.format(at='?2')}),"
+    f" {_EVENT_AT.format(at='?1')}, {_EVENT_AT.format(at='?2')}"
 )
 _AT_ONCE = 500
 
@@ -135,6 +145,24 @@ class Contents:
         if not rows:
             raise NotInVault(type_, item_id)
         return [self._checked(row) for row in rows]
+
+    def moved(self, before: int, after: int, *, types: Iterable[str] = ()) -> list[Moved]:
+        """Items of which a version or an event was stored after one session and up to another."""
+        wanted = tuple(types)
+        of_types = f"WHERE type IN ({', '.join('?' * len(wanted))})" if wanted else ""
+        with self._file.reading() as db:
+            rows = db.execute(
+                f"SELECT {_MOVED} FROM item JOIN ("
+                " SELECT item FROM body WHERE session > ?1 AND session <= ?2"
+                " UNION SELECT item FROM event WHERE session > ?1 AND session <= ?2"
+                f") ON item = key {of_types} ORDER BY type, id",
+                (before, after, *wanted),
+            ).fetchall()
+        return [
+            Moved(t, i, name, b, a, origin, was == "deleted", now == "deleted")
+            for t, i, name, b, a, origin, was, now in rows
+            if a is not None
+        ]
 
     def _checked(self, row: tuple[Any, ...]) -> Body:
         type_, item_id, version, session, stored_at, origin, hash_, size_bytes, codec, packed = row

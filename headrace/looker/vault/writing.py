@@ -18,6 +18,7 @@ Packed = Mapping[bytes, tuple[int, bytes]]
 
 TRASHED = "trashed"
 GONE = "gone"
+_BY_BODY = "the body says so"
 _SEEN = ", seen_session = ?, seen_at = ?"
 _FIND = "SELECT key, hash, version, deletion FROM item WHERE type = ? AND id = ?"
 
@@ -54,12 +55,12 @@ def upsert(
         if stored != item.hash:
             _replace(db, key, version + 1, session, item, packed, at, origin)
             changed += 1
-        else:
+        elif origin == "server":
             touched.append((session, at, key))
         if origin == "server":
             returned += _standing(db, key, session, item, at, deletion)
     db.executemany("UPDATE item SET seen_session = ?, seen_at = ? WHERE key = ?", touched)
-    return Upserted(new, changed, len(touched), returned)
+    return Upserted(new, changed, len(items) - new - changed, returned)
 
 
 def _insert(
@@ -75,6 +76,8 @@ def _insert(
         ),
     )  # fmt: skip
     assert cursor.lastrowid is not None
+    if item.deleted:
+        _tell(db, cursor.lastrowid, session, "deleted", at, _BY_BODY)
     _add_body(db, cursor.lastrowid, 1, session, item, packed, at, origin)
 
 
@@ -126,12 +129,17 @@ def _standing(
         return False
     db.execute("UPDATE item SET deletion = ?, deleted_at = ? WHERE key = ?", (now, deleted_at, key))
     kind = "returned" if was in (GONE, TRASHED) and now is None else "deleted"
-    evidence = "the body says so" if now else f"shown by the server; was {was}"
+    _tell(db, key, session, kind, at, _BY_BODY if now else f"shown by the server; was {was}")
+    return kind == "returned"
+
+
+def _tell(
+    db: sqlite3.Connection, key: int, session: int, kind: str, at: str, evidence: str
+) -> None:
     db.execute(
         "INSERT INTO event (item, session, kind, at, evidence) VALUES (?, ?, ?, ?, ?)",
         (key, session, kind, at, evidence),
     )
-    return kind == "returned"
 
 
 def _deletion(item: Item, at: str) -> tuple[str | None, str | None]:
