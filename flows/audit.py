@@ -8,8 +8,20 @@ from __future__ import annotations
 from prefect import flow
 from prefect.states import State
 
-from flows.audit_requests import Stored, audit_request
-from flows.parameters import BaseUrl, ChunkConcurrency, Location, Rate, Seconds, Workers
+from flows.audit_requests import audit_request
+from flows.parameters import (
+    BaseUrl,
+    ChunkConcurrency,
+    Deep,
+    Heal,
+    Lag,
+    Location,
+    Offline,
+    Rate,
+    Seconds,
+    StoredProducts,
+    Workers,
+)
 from headrace.audit.report import AuditReport
 from tasks.audit_reporting import conclude_audit
 from tasks.audit_runs import open_audit
@@ -19,10 +31,11 @@ from tasks.runs import flow_run_id
 
 @flow(name="audit", persist_result=False, log_prints=False)
 def audit(
-    products: Stored = [],  # noqa: B006 - the form reads it, nobody changes it
-    deep: bool = False,
-    heal: bool = False,
-    offline: bool = False,
+    products: StoredProducts = [],  # noqa: B006 - the form reads it, nobody changes it
+    deep: Deep = False,
+    heal: Heal = False,
+    offline: Offline = False,
+    lag: Lag = "",
     workers: Workers = 3,
     chunk_concurrency: ChunkConcurrency = 5,
     lake: Location = "",
@@ -37,6 +50,7 @@ def audit(
         deep: Read every row too, and recompute order, uniqueness, counts and digests.
         heal: Repair, fetch what is missing, and audit again. Nothing is deleted that is not proven.
         offline: Send no request; compare with the newest trade in the lake.
+        lag: Trades may be missing for so long, such as 15m; empty if they may not.
         workers: Products at once.
         chunk_concurrency: Chunks at once per product when healing; 0 chooses.
         lake: A folder, s3://bucket/prefix or block:NAME; empty for the configured one.

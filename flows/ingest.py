@@ -16,6 +16,7 @@ from prefect.states import State
 from flows.parameters import (
     BaseUrl,
     ChunkConcurrency,
+    DryRun,
     Location,
     PagesPerChunk,
     Products,
@@ -33,7 +34,7 @@ from tasks.runs import flow_run_id, open_run
 @flow(name="ingest", persist_result=False, log_prints=False)
 def ingest(
     products: Products,
-    dry_run: bool = False,
+    dry_run: DryRun = False,
     pages_per_chunk: PagesPerChunk = 0,
     workers: Workers = 3,
     chunk_concurrency: ChunkConcurrency = 5,

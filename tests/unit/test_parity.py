@@ -42,6 +42,10 @@ def kind_of(parameter: inspect.Parameter) -> object:
     kind = parameter.annotation
     if typing.get_origin(kind) is typing.Annotated:
         kind = typing.get_args(kind)[0]
+    if typing.get_origin(kind) is list:
+        # What the form says of each item is no part of the kind.
+        [item] = typing.get_args(kind)
+        kind = list[typing.get_args(item)[0] if typing.get_args(item) else item]
     return list[str] if kind == (list[str] | None) else kind
 
 

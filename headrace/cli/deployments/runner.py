@@ -27,8 +27,8 @@ from headrace.cli.server.state import StateFolder
 from headrace.errors import HeadraceError
 
 if TYPE_CHECKING:
-    from prefect.runner import Runner
     from prefect.client.orchestration import PrefectClient
+    from prefect.runner import Runner
 
 #: How often the server is asked what is due (Prefect's default: 10 s).
 POLL_S = 5.0
@@ -104,8 +104,8 @@ async def serve(serving: Serving, port: int) -> None:
         HeadraceError: the plan cannot be used.
     """
     plan = read_plan(serving.plan_path)
-    from prefect.runner import Runner
     from prefect.client.orchestration import get_client
+    from prefect.runner import Runner
 
     from blocks.registering import register_blocks
     from headrace.cli.alarms.installing import install_missing
@@ -118,8 +118,7 @@ async def serve(serving: Serving, port: int) -> None:
     # Each deployment has its own limit; one for all would let a long backfill hold up an ingest.
     runner = Runner(name="headrace", limit=None, pause_on_shutdown=False, query_seconds=POLL_S)
     async with get_client() as client:
-        await register_blocks(client)
-        await install_missing(client)
+        await asyncio.gather(register_blocks(client), install_missing(client))
         await serving.register(client, runner, plan)
         for run_id in await conclude_dead_runs(client, serving.ids):
             _say(f"run {run_id} was left behind by a runner that is gone")
@@ -177,6 +176,10 @@ def main(home: str, plan: str, folder: str) -> None:
         serving.tell(problem=str(error))
         _say(str(error))
         sys.exit(1)
+    except Exception as error:
+        lines = str(error).splitlines() or [""]
+        serving.tell(problem=f"{type(error).__name__}: {lines[0][:300]}")
+        raise
 
 
 if __name__ == "__main__":
