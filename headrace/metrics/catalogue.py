@@ -13,6 +13,9 @@ from enum import StrEnum
 #: The label that stands for what is pulled; the only one that can take many values.
 PRODUCT = "product"
 
+#: The product of what is about none, such as a listing: CloudWatch takes no empty value.
+NO_PRODUCT = "_none"
+
 #: The series that takes in the products beyond the cap.
 OTHER = "_other"
 

@@ -12,7 +12,7 @@ BOUNDS_S = (0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0,
 
 
 class Distribution:
-    """Observed seconds. Safe between threads; one observation costs about half a microsecond."""
+    """Observed seconds. Safe between threads; one observation costs a microsecond or two."""
 
     __slots__ = ("_lock", "count", "counts", "least", "most", "total")
 

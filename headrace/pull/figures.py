@@ -75,7 +75,8 @@ class PullFigures:
         """Bring every figure up to date; in the publisher's thread."""
         meter, stats, source = self._meter, self._stats, self._source
         for product, requests in stats.by_product().items():
-            meter.count_to(names.REQUESTS, requests, source=source, product=product)
+            about = product or names.NO_PRODUCT
+            meter.count_to(names.REQUESTS, requests, source=source, product=about)
         meter.count_to(names.ERRORS, stats.failures, source=source)
         meter.count_to(names.THROTTLED, stats.throttled, source=source)
         meter.count_to(names.RETRIES, stats.retries, source=source)

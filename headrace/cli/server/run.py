@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -9,11 +10,14 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from dataclasses import dataclass
 from pathlib import Path
 
+from headrace.cli.common import logs_are_json
 from headrace.cli.server.configured import configured_api
 from headrace.cli.server.environment import client_environment
 from headrace.cli.server.exit import drain
 from headrace.cli.server.managed import ManagedServer, RunningServer
 from headrace.stopping import STOP, StopEvent
+
+log = logging.getLogger(__name__)
 
 #: How long the last events and logs of a command may take before its server is stopped.
 _DRAIN_S = 10.0
@@ -38,6 +42,9 @@ class RunApi:
 
 def say_on_stderr(line: str) -> None:
     """Tell a person something without touching stdout, which belongs to `--json`."""
+    if logs_are_json():
+        log.info("%s", line)
+        return
     sys.stderr.write(f"{line}\n")
     sys.stderr.flush()
 
