@@ -68,7 +68,7 @@ def markdown_summary(summary: Summary) -> str:
         "|---|---|---:|---:|---:|---:|---|",
     ]
     lines += [_markdown_row(receipt) for receipt in summary.products]
-    lines += ["", *(f"- {_plain(remark)}" for remark in remarks(summary))]
+    lines += ["", *(f"- {plain(remark)}" for remark in remarks(summary))]
     return "\n".join(lines)
 
 
@@ -79,7 +79,7 @@ def ranges_in_words(receipt: ProductReceipt, limit: int = 3) -> str:
     return shown + (f" and {len(ranges) - limit} more" if len(ranges) > limit else "")
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """Text from outside as text: no markup, one line."""
     escaped = re.sub(r"([\\`*_{}\[\]<>()#+|!-])", r"\\\1", text)
     return " ".join(escaped.split())

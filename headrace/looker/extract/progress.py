@@ -1,0 +1,94 @@
+"""What an extraction shows while it runs: counters per type that workers raise."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class TypeProgress:
+    """One type's counters; `state` is a word for people.
+
+    `expected` is how many items there are to fetch, as far as is known: from the listing itself,
+    or, until that has ended, from what the vault holds already.
+    """
+
+    type: str
+    state: str = "waiting"
+    items: int = 0
+    expected: int = 0
+    failed: int = 0
+    began_s: float = 0.0
+    ended_s: float = 0.0
+    note: str = ""
+
+    def per_s(self, now_s: float) -> float:
+        """Items a second since the type was begun."""
+        if not self.began_s:
+            return 0.0
+        return self.items / max((self.ended_s or now_s) - self.began_s, 0.001)
+
+    def eta_s(self, now_s: float) -> float | None:
+        """Seconds left at the speed so far; None if nothing is known."""
+        speed = self.per_s(now_s)
+        if self.ended_s or not speed or self.expected <= self.items:
+            return None
+        return (self.expected - self.items) / speed
+
+
+@dataclass(slots=True)
+class ExtractProgress:
+    """All types' counters of a run. Safe between threads."""
+
+    clock: Callable[[], float] = time.monotonic
+    types: dict[str, TypeProgress] = field(default_factory=dict)
+    started: float = 0.0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        self.started = self.clock()
+
+    def type(self, name: str) -> TypeProgress:
+        """The type's counters, made at the first call."""
+        with self._lock:
+            return self.types.setdefault(name, TypeProgress(name))
+
+    def begin(self, name: str, state: str, expected: int | None = None) -> None:
+        """The type is at a new stage."""
+        entry = self.type(name)
+        with self._lock:
+            entry.began_s = entry.began_s or self.clock()
+            entry.state = state
+            if expected is not None:
+                entry.expected = expected
+
+    def add(self, name: str, *, items: int = 0, failed: int = 0) -> None:
+        """More items of the type are in the vault, or failed."""
+        entry = self.type(name)
+        with self._lock:
+            entry.items += items
+            entry.failed += failed
+
+    def end(self, name: str, state: str, note: str = "") -> None:
+        """The type will not change any more."""
+        entry = self.type(name)
+        with self._lock:
+            entry.state, entry.note, entry.ended_s = state, note, self.clock()
+
+    def totals(self) -> tuple[int, int]:
+        """(items that came, items expected) of all types."""
+        with self._lock:
+            entries = list(self.types.values())
+        return (
+            sum(entry.items for entry in entries),
+            sum(max(entry.expected, entry.items) for entry in entries),
+        )
+
+    def eta_s(self) -> float | None:
+        """Seconds left for all types at the speed so far."""
+        items, expected = self.totals()
+        elapsed = self.clock() - self.started
+        return (expected - items) / (items / elapsed) if items and elapsed > 1 else None
