@@ -64,6 +64,9 @@ class Settings(BaseSettings):
         default=20, description="Products with series of their own; all others are one."
     )
 
+    docs_url: str = Field(
+        default="", description="Where this documentation is served, for links in the UI."
+    )
     looker_vault: str = Field(
         default="data/looker.sqlite", description="The vault of Looker's content: one SQLite file."
     )

@@ -78,8 +78,12 @@ class ProgressArtifact:
         return self._next - time.monotonic() > UPDATE_INTERVAL_S
 
 
-def publish(summary: Summary) -> None:
-    """The coverage table and the summary of a run that ended; an absent API is no failure of it."""
+def publish(summary: Summary, links: str = "") -> None:
+    """The coverage table and the summary of a run that ended; an absent API is no failure of it.
+
+    Args:
+        links: Markdown that the summary closes with.
+    """
     try:
         require_api()
         create_table_artifact(
@@ -88,7 +92,7 @@ def publish(summary: Summary) -> None:
             description="What of each product is in the lake, and what is missing",
         )
         create_markdown_artifact(
-            markdown=markdown_summary(summary),
+            markdown=markdown_summary(summary) + links,
             key="headrace-summary",
             description="What this run did",
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from prefect import task
 from prefect.cache_policies import NO_CACHE
+from prefect.runtime import task_run
 from prefect.states import Completed, Failed, State
 from prefect.task_runners import ThreadPoolTaskRunner
 
@@ -16,6 +17,7 @@ from headrace.pull.job import ProductJob
 from headrace.pull.receipts import ChunkReceipt, PlanReceipt, ProductReceipt, Status
 from headrace.stopping import Stopped
 from tasks.chunks import fetch_chunk
+from tasks.events import emit_if_up_to_date
 from tasks.runs import Run, run_of
 from tasks.telling import log_product
 from tasks.waves import map_in_waves
@@ -30,10 +32,13 @@ from tasks.waves import map_in_waves
 )
 def pull_product(run: str, product: str) -> State[ProductReceipt]:
     """Pull one product. Never raises for what can go wrong with it: the receipt says it."""
+    under_way = run_of(run)
+    under_way.task_runs[product] = str(task_run.id)
     with about(product=product):
-        receipt = _pulled(run_of(run), product)
+        receipt = _pulled(under_way, product)
         log_product(receipt)
-    run_of(run).progress.ended(product, receipt.status.value, receipt.error)
+    under_way.progress.ended(product, receipt.status.value, receipt.error)
+    emit_if_up_to_date(under_way.request, receipt)
     if receipt.status is Status.RUNNING_ELSEWHERE:
         return Completed(name="AlreadyRunning", message=receipt.error, data=receipt)
     if receipt.status is Status.DONE:

@@ -11,6 +11,7 @@ from prefect.states import Cancelled, Completed, Failed, State
 from headrace.pull.receipts import PlanReceipt, ProductReceipt, QuotaUse, Status, Summary, overall
 from headrace.pull.wording import one_line
 from tasks.artifacts import publish
+from tasks.links import markdown_links
 from tasks.observers import tell_ended
 from tasks.runs import Run
 from tasks.telling import log_run
@@ -19,7 +20,7 @@ from tasks.telling import log_run
 def conclude(run: Run, receipts: Sequence[ProductReceipt]) -> State[Summary]:
     """Sum up, publish, and choose the state: Completed, Partial, Failed, Cancelled."""
     summary = _summary(run, products=tuple(receipts), status=overall(list(receipts)))
-    publish(summary)
+    publish(summary, markdown_links(run, summary))
     log_run(summary)
     tell_ended(summary)
     return _state(summary)

@@ -37,7 +37,7 @@ EXCHANGE = "coinbase"
 
 @dataclass
 class Run:
-    """One run of a pull. Made by `open_run`, closed with it."""
+    """One run of a pull. Made by `open_run`, closed with it. `task_runs`: their ids by product."""
 
     id: str
     request: PullRequest
@@ -52,6 +52,7 @@ class Run:
     rates: str
     pages_per_s: float | None
     jobs: dict[str, ProductJob] = field(default_factory=dict)
+    task_runs: dict[str, str] = field(default_factory=dict)
     listeners: list[Listener] = field(default_factory=lambda: [tell])
 
     @property

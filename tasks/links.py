@@ -1,0 +1,51 @@
+"""Where to look further, at the end of a run's summary: its tasks, the lake, the explanations."""
+
+from __future__ import annotations
+
+from headrace.lake.names import product_prefix
+from headrace.pull.receipts import ProductReceipt, Status, Summary
+from headrace.settings import Settings
+from tasks.runs import EXCHANGE, Run
+
+#: What each kind of ending is explained in.
+_PAGES = {
+    Status.DONE: ("lake.md", "what lies in the lake"),
+    Status.RUNNING_ELSEWHERE: ("leases.md", "who may write, and what happens to the dead"),
+    Status.PARTIAL: ("audit.md", "finding and mending what is missing"),
+    Status.FAILED: ("audit.md", "finding and mending what is missing"),
+}
+_RUN_PATH = "/runs/flow-run/"
+
+
+def markdown_links(run: Run, summary: Summary) -> str:
+    """The closing section of the summary artifact."""
+    lines = ["", "### Look further", ""]
+    if summary.ui_url:
+        lines.append(f"- [this run and its graph]({summary.ui_url})")
+    lake = run.checkpoints.lake.rstrip("/")
+    lines += [
+        f"- {receipt.product}: {_task_run(run, summary, receipt)}"
+        f"`{_code(f'{lake}/{product_prefix(EXCHANGE, receipt.product)}')}`"
+        for receipt in summary.products
+    ]
+    page, about = _PAGES[summary.status]
+    lines.append(f"- {about}: {_page(run.settings, page)}")
+    return "\n".join(lines)
+
+
+def _task_run(run: Run, summary: Summary, receipt: ProductReceipt) -> str:
+    """A link to the product's task run, where there is one and a UI to show it."""
+    task_run = run.task_runs.get(receipt.product)
+    base, found, _ = (summary.ui_url or "").partition(_RUN_PATH)
+    return f"[its task]({base}/runs/task-run/{task_run}), in " if task_run and found else ""
+
+
+def _page(settings: Settings, page: str) -> str:
+    if settings.docs_url:
+        return f"[{page}]({settings.docs_url.rstrip('/')}/{page})"
+    return f"`docs/{page}`"
+
+
+def _code(location: str) -> str:
+    """A place as it stands in a code span: no backtick can end it early."""
+    return " ".join(location.replace("`", "'").split())
