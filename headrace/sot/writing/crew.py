@@ -185,8 +185,8 @@ class _Worker:
         )
 
     def _listen(self) -> None:
-        decoder = msgspec.msgpack.Decoder(Upward)
         try:
+            decoder = msgspec.msgpack.Decoder(Upward)
             while self._outcome is None:
                 message = decoder.decode(self._up.recv_bytes())
                 if isinstance(message, Linked):

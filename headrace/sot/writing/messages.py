@@ -50,13 +50,13 @@ class Ack(msgspec.Struct, frozen=True, array_like=True):
         return int(self.next_seq)
 
 
-class Linked(msgspec.Struct, tag=True, array_like=True):
+class Linked(msgspec.Struct, tag=True):
     """So many bytes were judged: there is room for as many."""
 
     size_bytes: int
 
 
-class Acked(msgspec.Struct, tag=True, array_like=True):
+class Acked(msgspec.Struct, tag=True):
     """A commit succeeded."""
 
     acks: list[Ack]
