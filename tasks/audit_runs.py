@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 from blocks.checkpoint import BlockCheckpoints
 from blocks.resolve import lake_of
@@ -40,6 +41,12 @@ class Audit:
     pull: Run | None
     known: dict[str, int] = field(default_factory=dict)
     started: float = field(default_factory=time.monotonic)
+    began: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+    @property
+    def pending_since(self) -> datetime | None:
+        """From when on trades may be missing still: the same moment for both looks of a healing."""
+        return None if self.request.lag is None else self.began - self.request.lag
 
     @property
     def requests(self) -> int:

@@ -22,13 +22,10 @@ from headrace.pull.turns import Turns
 from headrace.settings import load_settings
 from headrace.stopping import Stopped
 from tasks.audit_runs import Audit, audit_of
-from tasks.events import emit
+from tasks.events import emit_gaps
 from tasks.pulling import pull_products
 from tasks.runs import EXCHANGE
 from tasks.waves import map_in_waves
-
-#: Gaps of one product that are told as events; the report has them all.
-_MOST_EVENTS = 20
 
 
 @task(
@@ -47,11 +44,11 @@ def audit_product(run: str, product: str) -> State[ProductAudit]:
         checkpoints=audit.checkpoints,
         client=audit.pull.client if audit.pull else None,
         known=audit.known.get(product),
+        pending_since=audit.pending_since,
         deep=audit.request.deep,
         stop=audit.stop,
     )
-    for lo, hi in found.counted.missing.ranges[:_MOST_EVENTS]:
-        emit("gap.found", {"product": product, "from_id": lo, "to_id": hi})
+    emit_gaps(product, found.counted.missing)
     if found.status is Status.DONE:
         return Completed(message="complete and sound", data=found)
     message = found.error or ", ".join(f"{n} {kind}" for kind, n in found.kinds.items())

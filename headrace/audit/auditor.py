@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import datetime
+
 from headrace.audit.checkpoint import checkpoint_findings, load
-from headrace.audit.coverage import gap_findings, tally
+from headrace.audit.coverage import Tally, gap_findings, tally
 from headrace.audit.findings import Finding
 from headrace.audit.inspection import Inspection, inspect
 from headrace.audit.parts import part_findings
+from headrace.audit.pending import pending_of
 from headrace.audit.report import ProductAudit
 from headrace.errors import HeadraceError
 from headrace.exchange.client import ExchangeClient
@@ -27,6 +31,7 @@ def audited(
     checkpoints: CheckpointStore,
     client: ExchangeClient | None = None,
     known: int | None = None,
+    pending_since: datetime | None = None,
     deep: bool = False,
     stop: StopEvent = STOP,
 ) -> ProductAudit:
@@ -38,11 +43,15 @@ def audited(
         checkpoints: what the product's checkpoint is compared with.
         client: asked for the newest id, with one request; None: the newest stored is the newest.
         known: what the client has answered before; it is not asked again.
+        pending_since: ids traded at or after this moment may still be missing; the client is asked
+            which these are, if any is missing. None: no id may.
         deep: read every row and recompute order, uniqueness, counts and digests.
         stop: looked at before each part.
     """
     try:
-        return _held_together(raw, product, checkpoints, client, known, deep=deep, stop=stop)
+        return _held_together(
+            raw, product, checkpoints, client, known, pending_since, deep=deep, stop=stop
+        )
     except HeadraceError as error:
         return ProductAudit(product, Status.FAILED, error=str(error))
 
@@ -53,6 +62,7 @@ def _held_together(
     checkpoints: CheckpointStore,
     client: ExchangeClient | None,
     known: int | None,
+    pending_since: datetime | None,
     *,
     deep: bool,
     stop: StopEvent,
@@ -67,6 +77,8 @@ def _held_together(
         shown = 0
     newest = max(shown, inspection.listing.coverage.last or 0)
     counted = tally(inspection, newest)
+    if client is not None and pending_since is not None and not problem:
+        counted, problem = _without_pending(counted, client, product, pending_since)
     findings: list[Finding] = [
         *part_findings(raw, product, inspection, deep=deep),
         *checkpoint_findings(product, checkpoint, counted),
@@ -94,6 +106,17 @@ def _shown_by_exchange(client: ExchangeClient | None, product: str) -> tuple[int
         return newest_id(client, product, lane=Lane.BACKFILL) or 0, ""
     except ExchangeError as error:
         return 0, f"the newest id is not known: {error}"
+
+
+def _without_pending(
+    counted: Tally, client: ExchangeClient, product: str, since: datetime
+) -> tuple[Tally, str]:
+    """What is missing without what is only pending, and why these could not be told apart."""
+    try:
+        pending = pending_of(client, product, counted.missing, since)
+    except ExchangeError as error:
+        return counted, f"how old the missing trades are is not known: {error}"
+    return replace(counted, missing=counted.missing - pending, pending=pending), ""
 
 
 def _other_source(inspection: Inspection, host: str) -> str:

@@ -17,7 +17,8 @@ class Tally:
 
     Args:
         answered: ids that a part answers for, by names alone.
-        missing: ids up to the newest that none answers for.
+        missing: ids up to the newest that none answers for, and that are not pending.
+        pending: ids that none answers for, so young that the next ingest is to come for them.
         holes: ids within sound parts that the exchange does not have, a page or more at once.
         rows: trades in sound parts; those of ids that two parts answer for count twice.
         absent_ids: ids answered for without a trade, short holes included.
@@ -27,6 +28,7 @@ class Tally:
 
     answered: IntervalSet = EMPTY
     missing: IntervalSet = EMPTY
+    pending: IntervalSet = EMPTY
     holes: IntervalSet = EMPTY
     rows: int = 0
     absent_ids: int = 0
@@ -69,6 +71,9 @@ def gap_findings(product: str, counted: Tally) -> Iterator[Finding]:
             f"headrace audit {product} --heal fetches them",
             (lo, hi),
         )
+    for lo, hi in counted.pending:
+        message = f"{hi - lo + 1:,} ids were traded within the lag allowed; the next ingest's"
+        yield Finding(Kind.PENDING, product, message, range=(lo, hi))
     for lo, hi in counted.holes:
         message = f"the exchange was asked for these {hi - lo + 1:,} ids and has none of them"
         yield Finding(Kind.HOLE, product, message, range=(lo, hi))

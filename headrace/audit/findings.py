@@ -13,6 +13,7 @@ class Kind(StrEnum):
     """Kinds of findings. Those in `NOTES` leave a product complete and sound."""
 
     MISSING = "missing"  #: ids that no part answers for: ours to fetch
+    PENDING = "pending"  #: ids that no part answers for, traded within the lag that is allowed
     HOLE = "hole"  #: ids that the exchange was asked for and does not have, a page or more
     DUPLICATE = "duplicate"  #: two parts overlap, and both hold trades
     OVERLAP = "overlap"  #: two parts answer for the same ids, at most one of them with trades
@@ -32,6 +33,7 @@ class Kind(StrEnum):
 #: run starts from the lake, and while one is at work it is the rule.
 NOTES = frozenset(
     {
+        Kind.PENDING,
         Kind.HOLE,
         Kind.FOREIGN,
         Kind.SET_ASIDE,

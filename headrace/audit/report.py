@@ -71,6 +71,7 @@ class ProductAudit:
             "answered": counted.answered.as_lists(),
             "missing": counted.missing.as_lists(),
             "missing_ids": counted.missing.count,
+            "pending": counted.pending.as_lists(),
             "holes": counted.holes.as_lists(),
             "absent_ids": counted.absent_ids,
             "digest": counted.digest,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 
 from headrace.audit.exceptions import NothingToAudit, NotInLake
 from headrace.errors import ConfigurationError
@@ -19,22 +20,30 @@ class AuditRequest:
         deep: read rows too, not names and footers alone.
         heal: repair, fetch what is missing, and audit again.
         offline: send no request; the newest id known is the newest stored.
+        lag: trades may still be missing for so long; None: they may not.
         access: lake, exchange, rate and pools, as a pull would use them; its products mean nothing.
 
     Raises:
-        ConfigurationError: if `heal` and `offline` are both set.
+        ConfigurationError: if `heal` and `offline`, or `lag` and `offline`, are both set.
     """
 
     products: tuple[str, ...]
     deep: bool
     heal: bool
     offline: bool
+    lag: timedelta | None
     access: PullRequest
 
     def __post_init__(self) -> None:
         if self.heal and self.offline:
             raise ConfigurationError(
                 "heal and offline exclude each other: healing fetches what is missing",
+                hint="Leave one of them out",
+            )
+        if self.lag is not None and self.offline:
+            raise ConfigurationError(
+                "lag and offline exclude each other: without the exchange nobody knows of newer "
+                "trades",
                 hint="Leave one of them out",
             )
 

@@ -59,6 +59,9 @@ def audit(
     offline: Annotated[
         bool, typer.Option("--offline", help="Send no request; the newest is the newest stored.")
     ] = False,
+    lag: Annotated[
+        str, typer.Option("--lag", help="Trades may be missing for so long, such as 15m.")
+    ] = "",
     workers: Workers = 3,
     chunk_concurrency: ChunkConcurrency = 5,
     lake: LakeOption = "",

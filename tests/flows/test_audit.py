@@ -68,6 +68,10 @@ def test_a_complete_lake_and_what_an_audit_costs(lake: Path) -> None:
         behind = run_audit(sim, lake, "BTC-USD")
         assert behind.status is Status.PARTIAL
         assert of_product(behind, "BTC-USD").counted.missing.ranges == ((5_301, 5_340),)
+        sim.reset_log()
+        allowed = run_audit(sim, lake, "BTC-USD", lag="1h")
+        assert (allowed.status, sim.stats()["requests"]) == (Status.DONE, 2)
+        assert of_product(allowed, "BTC-USD").counted.pending.ranges == ((5_301, 5_340),)
 
 
 def test_healing_fetches_what_is_missing_and_repairs_the_rest(lake: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
 from headrace.audit.exceptions import NothingToAudit, NotInLake
@@ -26,11 +28,17 @@ def test_what_is_not_there_is_named_with_what_is() -> None:
 
 def test_healing_needs_the_exchange() -> None:
     with pytest.raises(ConfigurationError, match="exclude each other"):
-        AuditRequest((), deep=False, heal=True, offline=True, access=ACCESS)
+        AuditRequest((), deep=False, heal=True, offline=True, lag=None, access=ACCESS)
+
+
+def test_a_lag_needs_the_exchange() -> None:
+    lag = timedelta(minutes=15)
+    with pytest.raises(ConfigurationError, match="lag and offline exclude each other"):
+        AuditRequest((), deep=False, heal=False, offline=True, lag=lag, access=ACCESS)
 
 
 def test_the_pull_of_a_healing_is_a_backfill_of_everything() -> None:
-    request = AuditRequest((), deep=False, heal=True, offline=False, access=ACCESS)
+    request = AuditRequest((), deep=False, heal=True, offline=False, lag=None, access=ACCESS)
     pull = request.pull_of(["A"])
     assert (pull.products, pull.planner, pull.from_id, pull.full_refresh) == (
         ("A",),
