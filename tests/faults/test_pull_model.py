@@ -28,7 +28,7 @@ from headrace.coverage import EMPTY, IntervalSet
 from headrace.lake import PartListing
 from headrace.lake.faults import Action, Fault, denied, unavailable
 from headrace.lake.names import PartName
-from headrace.pull.checkpoints import Checkpoint
+from headrace.pull.checkpoints import Checkpoint, read_checkpoint
 from headrace.pull.exceptions import NothingToRebuild
 from headrace.pull.rebuild import rebuild
 from headrace.pull.receipts import Status
@@ -400,7 +400,8 @@ class _Desk:
         self._world = world
 
     def load(self, source: str, product: str) -> Checkpoint | None:
-        raise AssertionError("a forced rebuild has nothing to look at")
+        stored = self._world.checkpoint
+        return read_checkpoint(stored, lake=LAKE, source=source, product=product)
 
     def save(self, checkpoint: Checkpoint) -> None:
         assert (checkpoint.source, checkpoint.product) == (EXCHANGE, PRODUCT)
