@@ -3,6 +3,16 @@
 from blocks.checkpoint import BlockCheckpoints, ProductCheckpoint
 from blocks.exchange import Exchange
 from blocks.lake import Lake
+from blocks.looker import BlockTypeCheckpoints, Looker, LookerCheckpoint
 from blocks.quota import Quota
 
-__all__ = ["BlockCheckpoints", "Exchange", "Lake", "ProductCheckpoint", "Quota"]
+__all__ = [
+    "BlockCheckpoints",
+    "BlockTypeCheckpoints",
+    "Exchange",
+    "Lake",
+    "Looker",
+    "LookerCheckpoint",
+    "ProductCheckpoint",
+    "Quota",
+]

@@ -10,7 +10,8 @@ from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas.objects import BlockDocument
 from prefect.exceptions import ObjectNotFound
 
-from blocks.checkpoint import ProductCheckpoint, client_for
+from blocks.checkpoint import ProductCheckpoint
+from blocks.documents import client_for
 from blocks.names import checkpoint_name
 from headrace.pull.checkpoints import Checkpoint, read_checkpoint
 from headrace.pull.exceptions import CheckpointUnreadable
