@@ -70,6 +70,10 @@ class Settings(BaseSettings):
     looker_vault: str = Field(
         default="data/looker.sqlite", description="The vault of Looker's content: one SQLite file."
     )
+    looker_snapshots: str = Field(
+        default="data/looker-snapshots",
+        description="Where copies of the vault go: a folder, or s3://bucket/prefix.",
+    )
 
     @property
     def quota_folder(self) -> Path:

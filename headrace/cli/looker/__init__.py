@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from headrace.cli.looker import contents, diff, failures, folders
+from headrace.cli.looker import contents, diff, failures, folders, snapshot
 
 app = typer.Typer(help="Looker's content, kept in a vault.", no_args_is_help=True)
 app.command("list")(contents.list_items)
@@ -14,6 +14,7 @@ app.command("failures")(failures.failures)
 app.command("diff")(diff.diff)
 app.command("unpack")(folders.unpack)
 app.command("pack")(folders.pack)
+app.add_typer(snapshot.app, name="snapshot")
 
 
 @app.callback()

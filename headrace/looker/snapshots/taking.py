@@ -1,0 +1,99 @@
+"""Taking a snapshot: a consistent copy of the file, in compressed parts, the manifest last.
+
+Others may go on writing to the vault meanwhile; the copy is of one moment. Killed half way, it
+leaves parts without a manifest, which no list shows and the next pruning removes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+
+from headrace.lake.store import Store
+from headrace.looker.snapshots.manifest import Part, Snapshot, manifest_key, part_key
+from headrace.looker.vault import Vault
+from headrace.looker.vault.times import utc_text
+from headrace.stopping import STOP, StopEvent
+
+#: Bounds the memory, whatever the size of the vault.
+PART_BYTES = 32 << 20
+
+
+def take(
+    vault: Vault,
+    store: Store,
+    *,
+    now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    part_bytes: int = PART_BYTES,
+    stop: StopEvent = STOP,
+) -> Snapshot:
+    """Put a copy of `vault` into `store`.
+
+    Args:
+        vault: what to copy; needs as much free space beside it as it is big.
+        store: see `open_snapshots`.
+        now: the clock, for the name.
+        part_bytes: of the file, per part.
+        stop: looked at before each part.
+
+    Raises:
+        VaultDamaged, VaultUnusable: the vault cannot be copied.
+        StoreError: the store failed; nothing that a list shows was left there.
+    """
+    taken_at = now()
+    name = f"{taken_at.astimezone(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}"
+    whole, parts = hashlib.sha256(), list[Part]()
+    with _copy(vault) as path:
+        with Vault.open(path) as copy:  # and looked at for damage
+            counts = {type_: live for type_, (live, _) in copy.contents.counts().items()}
+            newest = copy.sessions.list(limit=1)
+            source = copy.source
+            copy.file.close()
+        with path.open("rb") as file:
+            while block := file.read(part_bytes):
+                stop.check()
+                whole.update(block)
+                packed = _framed(block)
+                key = part_key(name, len(parts) + 1)
+                store.put(key, packed)
+                parts.append(Part(key, len(packed), hashlib.sha256(packed).hexdigest()))
+        size_bytes = path.stat().st_size
+    snapshot = Snapshot(
+        name=name,
+        taken_at=utc_text(taken_at),
+        source=source,
+        session=newest[0].id if newest else 0,
+        counts=counts,
+        size_bytes=size_bytes,
+        sha256=whole.hexdigest(),
+        parts=tuple(parts),
+    )
+    store.put(manifest_key(name), msgspec.json.format(msgspec.json.encode(snapshot), indent=1))
+    return snapshot
+
+
+def _framed(block: bytes) -> bytes:
+    """A zstd stream, which the `zstd` command reads as well."""
+    sink = pa.BufferOutputStream()
+    with pa.CompressedOutputStream(sink, "zstd") as stream:
+        stream.write(block)
+    return bytes(sink.getvalue())
+
+
+@contextmanager
+def _copy(vault: Vault) -> Iterator[Path]:
+    """A copy beside the vault, for the user alone, gone at the end."""
+    path = vault.path.with_name(f".{vault.path.name}.snapshot-{secrets.token_hex(8)}")
+    try:
+        vault.file.copy_to(path)
+        yield path
+    finally:
+        for leftover in path.parent.glob(f"{path.name}*"):
+            leftover.unlink(missing_ok=True)
