@@ -69,6 +69,10 @@ class CqlStore:
         """As `SotStore.damages`."""
         return list(found_damages(self._session, self._chains, self._parking, self.verified))
 
+    def repairs(self) -> list[str]:
+        """As `SotStore.repairs`: the cluster repairs itself."""
+        return []
+
     def park(self, records: Iterable[Parked]) -> None:
         """As `SotStore.park`."""
         kept = list(records)

@@ -1,0 +1,220 @@
+"""Replay a store into a stream that is equal to what came in."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from headrace.errors import ConfigurationError
+from headrace.sot.exceptions import DamagedLog
+from headrace.sot.gen.output import WRITERS
+from headrace.sot.layout import LENGTH_BYTES
+from headrace.sot.position import Position
+from headrace.sot.recovery.merging import FAN_IN, Item, items_of, merged
+from headrace.sot.recovery.output import Target
+from headrace.sot.recovery.verified import ChainEnd, verified_runs
+from headrace.sot.sources.reading import Format
+from headrace.sot.store import SotStore
+from headrace.stopping import STOP, StopEvent
+
+
+@dataclass(frozen=True, slots=True)
+class RecoverOptions:
+    """How to replay.
+
+    Attributes:
+        format: frames, JSON lines or Parquet.
+        symbols: only these; empty for all.
+        past_damage: go on with the other symbols behind the damage of one. Without it the replay
+            ends there, so that what was written is a true beginning of the whole.
+        scratch: folder for temporary files, for stores with more symbols than `fan_in`.
+        fan_in: symbols open at once.
+    """
+
+    format: Format = Format.FRAMES
+    symbols: tuple[int, ...] = ()
+    past_damage: bool = False
+    scratch: Path | None = None
+    fan_in: int = FAN_IN
+
+
+@dataclass(slots=True)
+class SymbolReplay:
+    """What was replayed of one symbol; of its chain, `missing` records were not."""
+
+    symbol_id: int
+    records: int = 0
+    first_seq: int | None = None
+    last_seq: int | None = None
+    missing: int = 0
+
+
+@dataclass(slots=True)
+class RecoverReport:
+    """What a replay did.
+
+    Attributes:
+        place: the file as it is named now, or `-`.
+        records: written.
+        symbols: per symbol, ascending.
+        damages: what was found to be wrong.
+        stopped: the stop was asked for; the file is the beginning of the whole.
+    """
+
+    place: str
+    records: int = 0
+    symbols: list[SymbolReplay] = field(default_factory=list)
+    damages: list[DamagedLog] = field(default_factory=list)
+    stopped: bool = False
+    elapsed_s: float = 0.0
+
+    @property
+    def complete(self) -> bool:
+        """Whether every record of every chain asked for was written."""
+        return not self.damages and not self.stopped
+
+
+def recover(
+    store: SotStore,
+    out: str,
+    options: RecoverOptions | None = None,
+    *,
+    floors: Mapping[int, Position] | None = None,
+    on_records: Callable[[int], None] | None = None,
+    stop: StopEvent = STOP,
+) -> RecoverReport:
+    """Write the verified records of the store in the order of `headrace.sot.recovery.order`.
+
+    Args:
+        store: what to replay; as it stands now, whatever is written meanwhile.
+        out: a file that does not exist yet, or `-`. A replay that is not whole gets `.partial`.
+        options: how.
+        floors: per symbol, a position that it must have passed (heads kept elsewhere).
+        on_records: told, now and then, how many were written.
+        stop: ends it early.
+
+    Raises:
+        ConfigurationError: `out` or a symbol cannot be used.
+        StoreUnavailable: the store or the disk does not answer.
+    """
+    options = options or RecoverOptions()
+    started_s = time.monotonic()
+    floors = floors or {}
+    replay = _Replay(options, RecoverReport(out), on_records or (lambda _: None), stop)
+    target = Target(out)
+    wanted = _wanted(store, options.symbols, floors)
+    chains = replay.chains(store, wanted, floors)
+    with (
+        target.opened() as file,
+        tempfile.TemporaryDirectory(prefix="headrace-sot-", dir=options.scratch) as scratch,
+    ):
+        items: Iterator[Item] = iter(())
+        if options.past_damage or not replay.placeless:
+            streams = [partial(_items, store, chain) for chain in chains]
+            items = merged(streams, Path(scratch), fan_in=options.fan_in)
+        WRITERS[options.format](replay.bodies(items), file)
+    target.finish(whole=replay.report.complete)
+    replay.report.place = target.place
+    replay.report.elapsed_s = time.monotonic() - started_s
+    return replay.finished(chains)
+
+
+class _Replay:
+    """A replay under way."""
+
+    def __init__(
+        self,
+        options: RecoverOptions,
+        report: RecoverReport,
+        on_records: Callable[[int], None],
+        stop: StopEvent,
+    ) -> None:
+        self.report = report
+        self._options = options
+        self._on_records = on_records
+        self._stop = stop
+        self._symbols: dict[int, SymbolReplay] = {}
+        #: Damage that cannot be placed in the order: then only `past_damage` replays anything.
+        self.placeless = False
+
+    def chains(
+        self, store: SotStore, wanted: list[int], floors: Mapping[int, Position]
+    ) -> list[ChainEnd]:
+        """Where each chain ends now; what is wrong with the store itself is found here."""
+        for damage in store.damages():
+            if damage.symbol_id is None or damage.symbol_id in wanted:
+                self._found(damage)
+        chains = []
+        for symbol_id in wanted:
+            floor = floors.get(symbol_id)
+            try:
+                head = store.head(symbol_id)
+            except DamagedLog as damage:
+                chains.append(ChainEnd(symbol_id, None, damage, floor))
+                continue
+            if head is not None:
+                chains.append(ChainEnd(symbol_id, head, floor=floor))
+            elif floor is not None:
+                reason = "the symbol was written here, and is gone"
+                self._found(DamagedLog(store.location, reason, symbol_id=symbol_id), placed=False)
+        return chains
+
+    def bodies(self, items: Iterator[Item]) -> Iterator[bytes]:
+        """What is written: the body of every record up to where the replay ends."""
+        for _, symbol_id, seq, content in items:
+            if isinstance(content, DamagedLog):
+                self._found(content)
+                if not self._options.past_damage:
+                    return
+                continue
+            symbol = self._symbols.get(symbol_id)
+            if symbol is None:
+                symbol = self._symbols[symbol_id] = SymbolReplay(symbol_id, first_seq=seq)
+            symbol.records += 1
+            symbol.last_seq = seq
+            self.report.records += 1
+            if self.report.records % 1024 == 0:
+                self._on_records(1024)
+                if self._stop.is_set():
+                    self.report.stopped = True
+                    return
+            yield content[LENGTH_BYTES:]
+
+    def finished(self, chains: Iterable[ChainEnd]) -> RecoverReport:
+        """The report, with every symbol that has a chain in it."""
+        self._on_records(self.report.records % 1024)
+        for chain in chains:
+            symbol = self._symbols.get(chain.symbol_id, SymbolReplay(chain.symbol_id))
+            if chain.head is not None:
+                all_of_it = chain.head.position.next_seq - chain.head.first_seq
+                symbol.missing = all_of_it - symbol.records
+            self.report.symbols.append(symbol)
+        return self.report
+
+    def _found(self, damage: DamagedLog, *, placed: bool = True) -> None:
+        """Note damage once; without a symbol, or a chain, nobody knows where it would come."""
+        if str(damage) not in map(str, self.report.damages):
+            self.report.damages.append(damage)
+        self.placeless = self.placeless or damage.symbol_id is None or not placed
+
+
+def _items(store: SotStore, chain: ChainEnd) -> Iterator[Item]:
+    return items_of(chain.symbol_id, verified_runs(store, chain))
+
+
+def _wanted(store: SotStore, asked: tuple[int, ...], floors: Mapping[int, Position]) -> list[int]:
+    """Symbols to replay: those asked for, else every one that the store or anybody else knows."""
+    present = set(store.symbols())
+    if not asked:
+        return sorted(present | set(floors))
+    absent = sorted(set(asked) - present - set(floors))
+    if absent:
+        raise ConfigurationError(
+            f"the log in {store.location} has no symbol {absent[0]}",
+            hint="headrace sot head lists those that it has",
+        )
+    return sorted(set(asked))

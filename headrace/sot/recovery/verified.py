@@ -1,0 +1,166 @@
+"""One symbol's chain, recomputed from its content: frames that are good, then why it ends early."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from headrace.sot.chain import follow
+from headrace.sot.exceptions import DamagedLog
+from headrace.sot.layout import FRAME_HEADER, LENGTH_BYTES
+from headrace.sot.position import Position, genesis
+from headrace.sot.record import HASH_XXH3_V1
+from headrace.sot.store import Block, Head, SotStore
+
+
+@dataclass(frozen=True, slots=True)
+class ChainEnd:
+    """How far a chain is to be replayed.
+
+    Attributes:
+        symbol_id: whose chain.
+        head: its end as it stood when the replay began; None if the store cannot tell any more.
+        damage: why it cannot.
+        floor: a position that the chain must have passed, as somebody else remembers it.
+    """
+
+    symbol_id: int
+    head: Head | None
+    damage: DamagedLog | None = None
+    floor: Position | None = None
+
+
+def verified_runs(store: SotStore, chain: ChainEnd) -> Iterator[tuple[bytes, Position]]:
+    """Runs of frames from the chain's beginning to its end, each with the position behind it.
+
+    A run is handed on only after its hashes, links and digests were recomputed and agree with what
+    the store keeps beside it.
+
+    Raises:
+        DamagedLog: behind the last good run.
+    """
+    head, floor, symbol_id = chain.head, chain.floor, chain.symbol_id
+    end = head.position.next_seq if head else None
+    position = genesis(symbol_id, head.first_seq) if head else None
+    where = store.location
+    if end is None or position is None or position.next_seq < end:
+        for block in store.scan(symbol_id, to_seq=None if end is None else end - 1):
+            where = block.where
+            if position is None:
+                # The digest of the first block proves that this is where the chain begins.
+                position = genesis(symbol_id, block.first_seq)
+            try:
+                run, after = _checked(block, position, end)
+            except _Broken as broken:
+                if broken.good[0]:
+                    yield broken.good
+                raise broken.damage from None
+            if floor is not None and position.next_seq < floor.next_seq <= after.next_seq:
+                _check_floor(block, run, position, floor)
+            position = after
+            if run:
+                yield run, position
+            if position.next_seq == end:
+                break
+    if chain.damage is not None:
+        raise chain.damage
+    if head is not None and position != head.position:
+        raise DamagedLog(
+            where,
+            "the chain does not lead to its head",
+            symbol_id=symbol_id,
+            seq=min(position.next_seq, head.position.next_seq) if position else None,
+            last_seq=head.position.next_seq - 1,
+        )
+    if floor is not None and position is not None and position.next_seq < floor.next_seq:
+        raise DamagedLog(
+            where,
+            "records that were acknowledged are gone, with the head that counted them",
+            symbol_id=symbol_id,
+            seq=position.next_seq,
+            last_seq=floor.next_seq - 1,
+        )
+
+
+def _checked(block: Block, position: Position, end: int | None) -> tuple[bytes, Position]:
+    """The block's records before `end`, found good.
+
+    Raises:
+        DamagedLog: nothing of it can be trusted.
+        _Broken: its beginning can.
+    """
+    symbol_id, last_seq = block.symbol_id, block.first_seq + block.count - 1
+    if block.first_seq != position.next_seq:
+        raise DamagedLog(
+            block.where,
+            f"it begins with seq {block.first_seq}",
+            symbol_id=symbol_id,
+            seq=position.next_seq,
+            last_seq=max(position.next_seq, block.first_seq - 1),
+        )
+    followed = follow(block.frames, 0, symbol_id, position)
+    reached = followed.position
+    if followed.offset != len(block.frames):
+        reason = str(followed.error) if followed.error else "a record of another symbol"
+        raise _Broken(
+            _trusted(block.frames[: followed.offset], symbol_id, position),
+            DamagedLog(
+                block.where, reason, symbol_id=symbol_id, seq=reached.next_seq, last_seq=last_seq
+            ),
+        )
+    if block.after is not None and reached != block.after:
+        # Sound links, but not what was written: which record was changed cannot be said.
+        raise DamagedLog(
+            block.where,
+            "its records do not have the digest that was stored with them",
+            symbol_id=symbol_id,
+            seq=block.first_seq,
+            last_seq=last_seq,
+        )
+    if end is None or reached.next_seq <= end:
+        return block.frames, reached
+    return _up_to(block.frames, symbol_id, position, end)
+
+
+class _Broken(Exception):
+    """A block that is good up to some record; `good` are the frames before it."""
+
+    def __init__(self, good: tuple[bytes, Position], damage: DamagedLog) -> None:
+        super().__init__(str(damage))
+        self.good = good
+        self.damage = damage
+
+
+def _trusted(run: bytes, symbol_id: int, position: Position) -> tuple[bytes, Position]:
+    """As much of a broken block's beginning as its own hashes prove.
+
+    A hash that is only carried proves nothing, and the block's digest cannot be confirmed any more.
+    """
+    offset = 0
+    while offset < len(run):
+        length, _, _, hash_version, *_ = FRAME_HEADER.unpack_from(run, offset)
+        if hash_version != HASH_XXH3_V1:
+            break
+        offset += LENGTH_BYTES + length
+    return run[:offset], follow(run[:offset], 0, symbol_id, position).position
+
+
+def _up_to(run: bytes, symbol_id: int, position: Position, end: int) -> tuple[bytes, Position]:
+    """The records before `end`, of a run that is good."""
+    offset = 0
+    for _ in range(end - position.next_seq):
+        (length, *_) = FRAME_HEADER.unpack_from(run, offset)
+        offset += LENGTH_BYTES + length
+    return run[:offset], follow(run[:offset], 0, symbol_id, position).position
+
+
+def _check_floor(block: Block, run: bytes, position: Position, floor: Position) -> None:
+    _, at_floor = _up_to(run, block.symbol_id, position, floor.next_seq)
+    if at_floor != floor:
+        raise DamagedLog(
+            block.where,
+            f"the history up to seq {floor.next_seq - 1} is not the one that was acknowledged; "
+            "it was written anew somewhere before",
+            symbol_id=block.symbol_id,
+            seq=floor.next_seq - 1,
+        )
