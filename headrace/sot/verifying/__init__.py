@@ -1,0 +1,1 @@
+"""Is what the store holds what was written to it: recomputed from content, record by record."""
