@@ -15,8 +15,10 @@ from headrace.audit.request import AuditRequest, chosen_products
 from headrace.lake import RawLake, Store
 from headrace.lake.exceptions import LakeUnusable, StoreError
 from headrace.lake.names import exchange_prefix, product_of_folder
+from headrace.settings import load_settings
 from headrace.signals import stop_on_signals
 from headrace.stopping import StopEvent
+from tasks.logs import logs_of_run
 from tasks.runs import EXCHANGE, Run, open_run
 
 
@@ -95,6 +97,7 @@ def open_audit(run_id: str, request: AuditRequest) -> Iterator[Audit]:
     with ExitStack() as opened:
         if request.offline:
             pull = None
+            opened.enter_context(logs_of_run(run_id, load_settings()))
             stop = opened.enter_context(stop_on_signals())
             lake = block.open().raw(EXCHANGE)
         else:

@@ -6,11 +6,10 @@ import logging
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from uuid import UUID
+from contextvars import copy_context
 
-from prefect.exceptions import MissingContextError
+from prefect.context import FlowRunContext, TaskRunContext
 from prefect.logging import get_run_logger
-from prefect.logging.loggers import flow_run_logger
 
 from headrace.logs import run_everywhere, written
 from headrace.logs.formats import about_record, text_of
@@ -26,6 +25,8 @@ MOST_WARNINGS = 500
 class RunLogHandler(logging.Handler):
     """Hands the records of one run to Prefect's run loggers, so many of them and no more.
 
+    Made within the run, whose context it takes along for threads that have none.
+
     Args:
         run_id: id of the flow run; records of other runs are left to them.
     """
@@ -37,6 +38,7 @@ class RunLogHandler(logging.Handler):
         self._run_id = run_id
         self._left = {False: most_lines, True: most_warnings}
         self._counting = threading.Lock()
+        self._context = copy_context()
 
     def emit(self, record: logging.LogRecord) -> None:
         """Hand over one record."""
@@ -48,10 +50,17 @@ class RunLogHandler(logging.Handler):
             return
         subject = " ".join(known[name] for name in ("product", "chunk") if name in known)
         text = f"[{subject}] {text_of(record)}" if subject else text_of(record)
-        logger = self._logger()
-        logger.log(record.levelno, "%s", text)
-        if left == 0:
-            what = "warnings" if record.levelno >= logging.WARNING else "lines below warning"
+        if _in_a_run():
+            self._hand_over(record.levelno, text, last=left == 0)
+        else:
+            # A bare thread, such as the one that renews leases, knows neither run nor API.
+            self._context.copy().run(self._hand_over, record.levelno, text, last=left == 0)
+
+    def _hand_over(self, level: int, text: str, *, last: bool) -> None:
+        logger = get_run_logger()
+        logger.log(level, "%s", text)
+        if last:
+            what = "warnings" if level >= logging.WARNING else "lines below warning"
             logger.info("this was the last of the %s that a run shows here", what)
 
     def _take(self, *, urgent: bool) -> int:
@@ -60,12 +69,9 @@ class RunLogHandler(logging.Handler):
             self._left[urgent] -= 1
             return self._left[urgent]
 
-    def _logger(self) -> logging.Logger | logging.LoggerAdapter[logging.Logger]:
-        """The task's or the flow's logger; in a thread that knows neither, that of the run."""
-        try:
-            return get_run_logger()
-        except MissingContextError:
-            return flow_run_logger(flow_run_id=UUID(self._run_id))
+
+def _in_a_run() -> bool:
+    return FlowRunContext.get() is not None or TaskRunContext.get() is not None
 
 
 @contextmanager

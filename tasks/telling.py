@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from prefect.runtime import flow_run
+
 from headrace.metrics import publishing
 from headrace.metrics.opening import PATIENCE_S
 from headrace.pull.figures import PullFigures
@@ -79,7 +81,7 @@ def measured(run: Run) -> Iterator[None]:
         figures = PullFigures(
             meter,
             source=run.gate.config.name,
-            flow=run.request.planner,
+            flow=flow_run.flow_name or run.request.planner,  # an audit fetches, too
             stats=run.client.stats,
             lake=run.lake,
             new_rows=lambda: {product: job.new_rows for product, job in list(run.jobs.items())},

@@ -154,7 +154,8 @@ def _show_end(looked: list[Looked]) -> None:
 
 def _show_refusal(error: ConfigurationError, *, as_json: bool) -> None:
     if as_json:
-        finding = {"severity": "problem", "what": error.message, "remedy": error.hint or None}
+        remedy = error.hint or "Correct it, or unset it to have the default"
+        finding = {"severity": "problem", "what": error.message, "remedy": remedy}
         check = {"check": "settings", "severity": "problem", "elapsed_s": 0.0}
         typer.echo(json.dumps({"ok": False, "checks": [{**check, "findings": [finding]}]}))
     else:

@@ -67,7 +67,7 @@ def _findings(check: Check, examined: Examined) -> list[Finding]:
         for finding in check.look(examined):
             found.append(finding)  # noqa: PERF402 - what was said before an error counts
     except HeadraceError as error:
-        found.append(problem(error.message, error.hint))
+        found.append(problem(error.message, error.hint or "Mend that, then look again"))
     except Exception as error:  # noqa: BLE001 - one check that fails must not hide the others
         said = f"the check itself failed: {type(error).__name__}: {error}"
         found.append(problem(said, "Report this with the output of headrace doctor --json"))

@@ -1,19 +1,27 @@
 """Runs as operators meet them: lines in the UI and on standard error, figures in a file."""
 
+import io
 import json
 import logging
+import threading
 import time
 from uuid import UUID
 
 import pytest
+from prefect import flow
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import LogFilter, LogFilterFlowRunId
+from prefect.runtime import flow_run
 from prometheus_client.parser import text_string_to_metric_families
+from rich.console import Console
 
 from flows.backfill import backfill
 from flows.ingest import ingest
+from headrace.cli.display import Display
+from headrace.settings import load_settings
 from headrace.sim import SimulatedExchange
-from tasks.logs import RunLogHandler
+from tasks.logs import RunLogHandler, logs_of_run
+from tasks.observers import observing
 
 pytestmark = pytest.mark.flows
 
@@ -35,7 +43,10 @@ def run(sim, tmp_path):
             "pages_per_chunk": 1,
             **parameters,
         }
-        return flow(**given, return_state=True).result()
+        outcome = flow(**given, return_state=True).result(raise_on_failure=False)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
 
     return start
 
@@ -53,8 +64,9 @@ def logs_of(run_id, enough):
 
 
 def samples(path):
+    """Values by name and product, else kind of run."""
     return {
-        (sample.name, sample.labels.get("product") or sample.labels.get("status", "")): sample.value
+        (sample.name, sample.labels.get("product") or sample.labels.get("flow", "")): sample.value
         for family in text_string_to_metric_families(path.read_text())
         for sample in family.samples
     }
@@ -104,12 +116,21 @@ def test_a_chunk_that_fails_is_a_warning_about_that_chunk(run, sim, monkeypatch,
     assert all(line["product"] == "ETH-USD" or line["event"] == "run-ended" for line in failed)
 
 
-def test_the_api_is_not_flooded(caplog):
-    handler = RunLogHandler("00000000-0000-0000-0000-000000000001", most_lines=5, most_warnings=2)
-    sent = []
-    handler._logger = lambda: type(
-        "Logger", (), {"log": lambda _, *a: sent.append(a), "info": lambda _, *a: sent.append(a)}
-    )()
+class Logger:
+    def __init__(self):
+        self.said = []
+
+    def log(self, _level, text, *args):
+        self.said.append(text % args)
+
+    def info(self, text, *args):
+        self.said.append(text % args)
+
+
+def test_the_api_is_not_flooded(monkeypatch):
+    logger = Logger()
+    monkeypatch.setattr("tasks.logs.get_run_logger", lambda: logger)
+    handler = RunLogHandler("r1", most_lines=5, most_warnings=2)
     log = logging.getLogger("headrace.tests.flood")
     log.propagate = False
     log.addHandler(handler)
@@ -118,8 +139,26 @@ def test_the_api_is_not_flooded(caplog):
         log.info("line %d", number)
         log.warning("warning %d", number)
 
-    assert len(sent) == 5 + 1 + 2 + 1
-    assert sum("last of" in str(args[0]) for args in sent) == 2
+    assert [text for text in logger.said if "last of" not in text] == [
+        "line 0", "warning 0", "line 1", "warning 1", "line 2", "line 3", "line 4",
+    ]  # fmt: skip
+    assert len(logger.said) == 7 + 2
+
+
+def test_a_bare_thread_speaks_for_the_run_as_well(sim, tmp_path):
+    @flow
+    def speaking():
+        run_id = str(flow_run.id)
+        with logs_of_run(run_id, load_settings()):
+            thread = threading.Thread(
+                target=logging.getLogger("headrace.leases").warning, args=("from a bare thread",)
+            )
+            thread.start()
+            thread.join()
+        return run_id
+
+    found = logs_of(speaking(), lambda logs: any("bare thread" in each.message for each in logs))
+    assert any("from a bare thread" in each.message for each in found)
 
 
 def test_figures_of_a_run_are_in_the_file_and_those_of_the_next_on_top(
@@ -134,12 +173,8 @@ def test_figures_of_a_run_are_in_the_file_and_those_of_the_next_on_top(
     again = run(ingest)
     second = samples(path)
 
-    requests = {
-        product: sum(s.requests for s in (summary, again)[0].products if s.product == product)
-        for product in ("BTC-USD", "ETH-USD")
-    }
-    for product, count in requests.items():
-        assert first["headrace_requests_total", product] == count
+    for receipt in summary.products:
+        assert first["headrace_requests_total", receipt.product] == receipt.requests
     assert (first["headrace_rows_total", "BTC-USD"], first["headrace_rows_total", "ETH-USD"]) == (
         6_500, 1_200,
     )  # fmt: skip
@@ -149,7 +184,8 @@ def test_figures_of_a_run_are_in_the_file_and_those_of_the_next_on_top(
     assert second["headrace_response_seconds_count", ""] == summary.requests + again.requests
     assert abs(time.time() - second["headrace_newest_timestamp_seconds", "ETH-USD"]) < 3_600
     assert second["headrace_missing_ids", "ETH-USD"] == 0
-    assert second["headrace_runs_total", "done"] == 2
+    assert second["headrace_runs_total", "backfill"] == 1
+    assert second["headrace_runs_total", "ingest"] == 1
 
 
 def test_figures_that_cannot_be_written_do_not_break_a_run(run, tmp_path, monkeypatch):
@@ -164,3 +200,26 @@ def test_a_setting_that_means_nothing_is_refused_before_any_request(run, sim, mo
     with pytest.raises(Exception, match="HEADRACE_METRICS"):
         run()
     assert sim.stats()["requests"] == 0
+
+
+def test_the_terminal_draws_a_bar_per_product_and_lines_above_them(run, sim):
+    drawn = io.StringIO()
+    display = Display(console=Console(file=drawn, force_terminal=True, width=100))
+    sim.add_fault("respond,status=403,product=ETH-USD,calls=1")
+    with observing(display):
+        run()
+
+    assert display.summary is not None
+    for words in ("BTC-USD", "7/7 pages", "6,500 trades", "ETH-USD", "failed"):
+        assert words in drawn.getvalue()
+
+
+def test_where_lines_are_json_nothing_is_drawn(run, caplog):
+    drawn = io.StringIO()
+    display = Display(as_lines=True, console=Console(file=drawn, force_terminal=True))
+    with observing(display), caplog.at_level(logging.INFO):
+        display.say("Prefect UI: http://127.0.0.1:1")
+        run()
+
+    assert drawn.getvalue() == ""
+    assert "Prefect UI: http://127.0.0.1:1" in caplog.text

@@ -24,6 +24,7 @@ from headrace.cli.main import app
 from headrace.lake import open_lake
 from headrace.quota import QuotaConfig, open_gate, parse_rates
 from headrace.sim import SimulatedExchange
+from tests.s3_proxy import Answer, s3_proxy
 from tests.services_fixtures import ACCESS_KEY, BUCKET, SECRET_KEY, free_port, seaweed_url
 
 __all__ = ["seaweed_url"]
@@ -371,7 +372,7 @@ def test_a_read_only_lake(doctor: Doctor, lake: Path) -> None:
         lake.mkdir(mode=0o500)
         said = doctor().only("lake", "problem")
     else:
-        with disk(lake, "size=128m,ro"):
+        with disk(lake, "size=2g,ro"):
             said = doctor().only("lake", "problem")
 
     assert str(lake) in said
@@ -412,19 +413,56 @@ def test_a_bucket_is_probed_and_left_clean(doctor: Doctor, bucket: str, seaweed_
     assert listed.get("Contents", []) == []
 
 
-def test_a_bucket_that_denies_access(
-    doctor: Doctor, bucket: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wrong")
-    report = doctor("--lake", bucket)
+REFUSED = Answer(403, "AccessDenied")
 
-    said = " ".join(
-        f"{each['what']} {each['remedy']}" for each in report.checks["lake"]["findings"]
-    )
+
+@pytest.mark.parametrize(
+    ("method", "key", "permission"),
+    [
+        ("GET", "list-type=2", "s3:ListBucket"),
+        ("PUT", "_headrace_doctor_", "s3:PutObject"),
+        ("GET", "_headrace_doctor_", "s3:GetObject"),
+        ("DELETE", "_headrace_doctor_", "s3:DeleteObject"),
+    ],
+)
+def test_a_bucket_that_denies_one_right(
+    doctor: Doctor,
+    bucket: str,
+    seaweed_url: str,
+    monkeypatch: pytest.MonkeyPatch,
+    method: str,
+    key: str,
+    permission: str,
+) -> None:
+    with s3_proxy(seaweed_url) as proxy:
+        proxy.script(method, REFUSED, key=key, times=None)
+        monkeypatch.setenv("AWS_ENDPOINT_URL_S3", proxy.url)
+        said = doctor("--lake", f"{bucket}-{permission[3:]}").only("lake", "problem")
+
+    assert permission in said
+    assert SECRET_KEY not in said
+    assert ("is left there" in said) == (method == "DELETE")
+
+
+def test_a_bucket_that_denies_everything(
+    doctor: Doctor, bucket: str, seaweed_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with s3_proxy(seaweed_url) as proxy:
+        for method in ("GET", "PUT", "HEAD", "DELETE"):
+            proxy.script(method, REFUSED, times=None)
+        monkeypatch.setenv("AWS_ENDPOINT_URL_S3", proxy.url)
+        report = doctor("--lake", bucket)
+
     assert report.code == 1
+    said = " ".join(str(each["remedy"]) for each in report.checks["lake"]["findings"])
     for permission in ("s3:ListBucket", "s3:PutObject", "s3:GetObject", "s3:DeleteObject"):
         assert permission in said
-    assert SECRET_KEY not in said
+
+
+def test_a_bucket_that_is_not_there(doctor: Doctor, bucket: str) -> None:
+    said = doctor("--lake", "s3://no-such-bucket-of-ours/x").checks["lake"]["findings"]
+
+    assert "there is no such bucket" in said[0]["what"]
 
 
 def test_a_store_that_nobody_answers_for_is_told_soon(

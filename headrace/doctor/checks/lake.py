@@ -49,25 +49,30 @@ def _probed(store: Store) -> Iterator[Finding]:
         ("cleaned", lambda: _clean(store, key)),
         ("read", lambda: _grid(store)),
     )
-    written = False
+    done: set[str] = set()
+    failed: set[str] = set()
     for what, step in steps:
+        # A folder that cannot be written has nothing to remove, and one failure to read is enough.
+        needless = what == "cleaned" and "written" in failed and "://" not in store.location
+        if needless or what in failed:
+            continue
         try:
-            wrong = step()
-            written = written or what == "written"
+            wrong, remedy = step(), _RIGHT
         except ObjectMissing as error:
             # Not written, so not there: the right to read is there all the same.
-            wrong = str(error) if written else ""
+            wrong, remedy = (str(error) if "written" in done else ""), _RIGHT
         except StoreUnavailable as error:
             yield problem(f"{store.location} does not answer: {error.reason}", _REACH)
             return
         except StoreError as error:
-            left = f"; {store.place(key)} is left there" if what == "cleaned" and written else ""
-            yield problem(
-                f"{store.location} cannot be {what}: {error.message}{left}", error.hint or _RIGHT
-            )
-            continue
+            wrong, remedy = error.message, error.hint or _RIGHT
+            if what == "cleaned" and "written" in done:
+                wrong += f"; {store.place(key)} is left there, remove it"
         if wrong:
-            yield problem(f"{store.location} cannot be {what}: {wrong}", _RIGHT)
+            failed.add(what)
+            yield problem(f"{store.location} cannot be {what}: {wrong}", remedy)
+        else:
+            done.add(what)
 
 
 _REACH = "Is the endpoint right (AWS_ENDPOINT_URL_S3, or the Lake block), and the network up?"
