@@ -100,7 +100,7 @@ def _api(home: Path) -> Api | None:
     record = _server_record(home)
     if record is None or record.port is None:
         return None
-    return Api(api_url(record.port), "headrace up")
+    return Api(api_url(record.port), "headrace up", managed=True)
 
 
 def _server_record(home: Path) -> ProcessRecord | None:

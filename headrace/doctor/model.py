@@ -59,11 +59,13 @@ class Api:
         url: as in `PREFECT_API_URL`.
         source: who said so, for people.
         headers: that a request needs, for servers that ask who it is.
+        managed: it is the server that `headrace up` keeps.
     """
 
     url: str
     source: str
     headers: Mapping[str, str] = field(default_factory=dict)
+    managed: bool = False
 
 
 @dataclass(frozen=True)

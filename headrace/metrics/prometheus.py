@@ -12,7 +12,6 @@ from __future__ import annotations
 import fcntl
 import logging
 import os
-import secrets
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -97,18 +96,16 @@ class PrometheusFile:
             return {}
 
     def _replace(self, content: bytes) -> None:
-        # Not `.prom`, or the exporter would read it half written.
-        fresh = self.path.with_name(f".{self.path.name}.{secrets.token_hex(8)}")
-        try:
-            descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            fresh.replace(self.path)
-        except BaseException:
-            fresh.unlink(missing_ok=True)
-            raise
+        # Not `.prom`, or the exporter would read it half written. One name for all: whoever writes
+        # holds the lock, and what a killed run left is written over.
+        fresh = self.path.with_name(f".{self.path.name}.new")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+        with os.fdopen(os.open(fresh, flags, 0o644), "wb") as file:
+            os.fchmod(file.fileno(), 0o644)  # whatever the umask says
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(self.path)
 
     @contextmanager
     def _alone(self) -> Iterator[None]:

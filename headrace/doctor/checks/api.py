@@ -23,7 +23,8 @@ def look_at_api(examined: Examined) -> Iterator[Finding]:
     try:
         health = ask(f"{url}/health", api.headers)
     except NoAnswer as error:
-        yield problem(f"{error.message}, from {api.source}", f"Start that server, or {_ELSEWHERE}")
+        remedy = "headrace down, then headrace up" if api.managed else f"Start it, or {_ELSEWHERE}"
+        yield problem(f"{error.message}, from {api.source}", remedy)
         return
     if health.status in (401, 403):
         yield problem(

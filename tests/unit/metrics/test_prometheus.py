@@ -1,6 +1,7 @@
 """The text file: its format, runs that share it, and what a scrape may find."""
 
 import multiprocessing
+import os
 import stat
 from concurrent.futures import ThreadPoolExecutor
 
@@ -136,9 +137,36 @@ def test_figures_of_others_are_not_kept_but_harmless(path):
     assert requests_of(path, "A-B") == 2
 
 
-def test_the_exporter_may_read_it(path):
+def test_the_exporter_may_read_it_whatever_the_umask(path):
+    path.parent.mkdir()
+    before = os.umask(0o077)
+    try:
+        publish(path, 1)
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o644
+
+
+def test_what_a_killed_run_left_is_neither_read_nor_in_the_way(path):
     publish(path, 1)
-    assert stat.S_IMODE(path.stat().st_mode) & 0o444 == 0o444
+    (path.parent / f".{path.name}.new").write_text("half of a fi")
+    publish(path, 1)
+
+    assert requests_of(path, "A-B") == 2
+    assert sorted(each.name for each in path.parent.iterdir()) == [
+        f".{path.name}.lock", path.name,
+    ]  # fmt: skip
+
+
+def test_a_link_that_somebody_planted_is_not_followed(path, tmp_path):
+    path.parent.mkdir()
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    (path.parent / f".{path.name}.new").symlink_to(victim)
+
+    with pytest.raises(SinkError):
+        publish(path, 1)
+    assert victim.read_text() == "precious"
 
 
 def test_a_folder_that_cannot_be_is_named(tmp_path):
