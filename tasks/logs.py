@@ -41,7 +41,13 @@ class RunLogHandler(logging.Handler):
         self._context = copy_context()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Hand over one record."""
+        """Hand over one record; that this fails is no reason for a run to."""
+        try:
+            self._emit(record)
+        except Exception:  # noqa: BLE001 - as every handler of `logging` does
+            self.handleError(record)
+
+    def _emit(self, record: logging.LogRecord) -> None:
         known = about_record(record)
         if known.get("run", self._run_id) != self._run_id:
             return

@@ -61,17 +61,17 @@ def json_line(
     Facts that are None are left out; those that would hide a field of every line as well.
     """
     known = about_now() if known is None else known
-    line = {
+    line: dict[str, Any] = {
         "time": (moment or datetime.now(UTC)).isoformat(timespec="milliseconds"),
         "level": level,
         "logger": logger,
         "message": message,
-        **{name: known.get(name) for name in FIELDS},
+        **{name: _safe(known.get(name)) for name in FIELDS},
     }
     for name, value in (facts or {}).items():
         if value is not None:
-            line.setdefault(name, safe_text(value) if isinstance(value, str) else value)
-    return msgspec.json.encode(line, enc_hook=lambda value: safe_text(str(value))).decode()
+            line.setdefault(name, _safe(value))
+    return msgspec.json.encode(line).decode()
 
 
 def about_record(record: logging.LogRecord) -> dict[str, str]:
@@ -89,6 +89,19 @@ def text_of(record: logging.LogRecord) -> str:
         error = record.exc_info[1]
         text += f" ({type(error).__name__}: {error})"
     return safe_text(text)
+
+
+def _safe(value: Any) -> Any:
+    """The value as JSON has it, each text in it without secrets and line breaks."""
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    if isinstance(value, Mapping):
+        return {safe_text(str(name)): _safe(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_safe(inner) for inner in value]
+    if isinstance(value, bytes):
+        value = value.decode(errors="replace")
+    return safe_text(str(value))
 
 
 def _moment(record: logging.LogRecord) -> datetime:
