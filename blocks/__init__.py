@@ -5,9 +5,11 @@ from blocks.exchange import Exchange
 from blocks.lake import Lake
 from blocks.looker import BlockTypeCheckpoints, Looker, LookerCheckpoint
 from blocks.quota import Quota
+from blocks.sot import BlockHeads, SotHeads, SotStoreBlock
 
 __all__ = [
     "BlockCheckpoints",
+    "BlockHeads",
     "BlockTypeCheckpoints",
     "Exchange",
     "Lake",
@@ -15,4 +17,6 @@ __all__ = [
     "LookerCheckpoint",
     "ProductCheckpoint",
     "Quota",
+    "SotHeads",
+    "SotStoreBlock",
 ]

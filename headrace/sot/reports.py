@@ -1,0 +1,194 @@
+"""What a command of the log did, in one form for terminals, JSON and the UI."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from headrace.pull.receipts import Status
+from headrace.sot.recovery import RecoverReport
+from headrace.sot.verifying.verify import VerifyReport
+from headrace.sot.writing.measures import ShardMeasures
+from headrace.sot.writing.write import WriteReport
+
+
+@dataclass(frozen=True, slots=True)
+class SotReport:
+    """One run of a command of the log.
+
+    Attributes:
+        action: write, verify, recover or migrate.
+        message: one line for people.
+        details: what `--json` has beside the common fields; plain values.
+        rows: a table of it, one row per shard or symbol.
+        problems: what was wrong, one line each.
+    """
+
+    run: str
+    action: str
+    status: Status
+    store: str
+    message: str
+    elapsed_s: float
+    details: dict[str, Any] = field(default_factory=dict)
+    rows: tuple[dict[str, Any], ...] = ()
+    problems: tuple[str, ...] = ()
+    stopped: bool = False
+    ui_url: str | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """The form of `--json`."""
+        return {
+            "run": self.run,
+            "action": self.action,
+            "status": self.status.value,
+            "store": self.store,
+            "ui_url": self.ui_url,
+            "elapsed_s": round(self.elapsed_s, 3),
+            "message": self.message,
+            **self.details,
+            "problems": list(self.problems),
+        }
+
+
+def report_of_write(run: str, store: str, written: WriteReport) -> SotReport:
+    """What a write did: done if all of the source is in its chains, failed if none of it is."""
+    kept = written.written + written.duplicates
+    status = Status.DONE
+    if not written.complete:
+        status = Status.PARTIAL if kept else Status.FAILED
+    problems = [str(problem) for problem in written.problems]
+    unnamed = sum(written.counts.values()) - len(problems)
+    if unnamed > 0:
+        problems.append(f"and {unnamed} more records were not stored")
+    if written.malformed is not None:
+        problems.append(str(written.malformed))
+    per_s = written.written / written.elapsed_s if written.elapsed_s else 0.0
+    message = f"{written.written:,} records stored at {per_s:,.0f}/s"
+    for count, what in (
+        (written.duplicates, "there already"),
+        (written.parked, "parked"),
+        (written.refused, "refused"),
+    ):
+        if count:
+            message += f", {count:,} {what}"
+    return SotReport(
+        run=run,
+        action="write",
+        status=status,
+        store=store,
+        message=message,
+        elapsed_s=written.elapsed_s,
+        details={
+            "read": written.read,
+            "read_bytes": written.read_bytes,
+            "written": written.written,
+            "duplicates": written.duplicates,
+            "parked": written.parked,
+            "refused": written.refused,
+            "refused_by_kind": dict(written.counts),
+            "records_per_s": round(per_s, 1),
+            "skew": round(written.skew, 3),
+            "shards": [shard_row(shard) for shard in written.shards],
+            "heads": {
+                str(symbol_id): {
+                    "next_seq": str(head.next_seq),
+                    "hash": f"{head.hash:016x}",
+                    "digest": head.digest.hex(),
+                }
+                for symbol_id, head in sorted(written.heads.items())
+            },
+            "repairs": list(written.repairs),
+        },
+        rows=tuple(shard_row(shard) for shard in written.shards if shard.records),
+        problems=(*problems, *written.repairs),
+        stopped=written.stopped,
+    )
+
+
+def shard_row(shard: ShardMeasures) -> dict[str, Any]:
+    """One shard's figures; durations in milliseconds."""
+    return {
+        "shard": shard.shard,
+        "symbols": shard.symbols,
+        "records": shard.records,
+        "records_per_s": round(shard.records_per_s, 1),
+        "batches": shard.batches,
+        "batch_p50_ms": round(1000 * shard.commit.quantile(0.5), 2),
+        "batch_p99_ms": round(1000 * shard.commit.quantile(0.99), 2),
+        "delay_p99_ms": round(1000 * shard.delay.quantile(0.99), 2),
+        "queue_bytes": shard.queue_bytes,
+    }
+
+
+def report_of_verify(
+    run: str, store: str, found: VerifyReport, beyond: Sequence[str] = ()
+) -> SotReport:
+    """What verifying has shown.
+
+    Args:
+        run, store: which.
+        found: by recomputing.
+        beyond: what disagrees with heads that were remembered elsewhere.
+    """
+    problems = [*found.damages, *(s.damage for s in found.symbols if s.damage), *beyond]
+    status = Status.DONE
+    if problems:
+        status = Status.PARTIAL if found.records else Status.FAILED
+    bad = sum(1 for symbol in found.symbols if symbol.damage)
+    message = f"{found.records:,} records of {len(found.symbols):,} symbols are good"
+    if problems:
+        message += f"; {bad:,} symbols are damaged, {len(problems):,} findings"
+    rows = tuple(
+        {
+            "symbol": symbol.symbol_id,
+            "records": symbol.records,
+            "good_until": str(symbol.good_until),
+            "damage": symbol.damage or "",
+        }
+        for symbol in found.symbols
+    )
+    return SotReport(
+        run=run,
+        action="verify",
+        status=status,
+        store=store,
+        message=message,
+        elapsed_s=found.elapsed_s,
+        details={"mode": found.mode.value, "records": found.records, "symbols": list(rows)},
+        rows=rows,
+        problems=tuple(dict.fromkeys(problems)),
+    )
+
+
+def report_of_recover(run: str, store: str, replay: RecoverReport) -> SotReport:
+    """What a replay wrote."""
+    status = Status.DONE
+    if not replay.complete:
+        status = Status.PARTIAL if replay.records else Status.FAILED
+    message = f"{replay.records:,} records of {len(replay.symbols):,} symbols in {replay.place}"
+    if replay.damages:
+        message += f"; {len(replay.damages):,} damages, not all could be replayed"
+    rows = tuple(
+        {
+            "symbol": symbol.symbol_id,
+            "records": symbol.records,
+            "first_seq": None if symbol.first_seq is None else str(symbol.first_seq),
+            "last_seq": None if symbol.last_seq is None else str(symbol.last_seq),
+            "missing": symbol.missing,
+        }
+        for symbol in replay.symbols
+    )
+    return SotReport(
+        run=run,
+        action="recover",
+        status=status,
+        store=store,
+        message=message,
+        elapsed_s=replay.elapsed_s,
+        details={"out": replay.place, "records": replay.records, "symbols": list(rows)},
+        rows=rows,
+        problems=tuple(str(damage) for damage in replay.damages),
+        stopped=replay.stopped,
+    )
