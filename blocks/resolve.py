@@ -8,8 +8,11 @@ from prefect.blocks.core import Block
 
 from blocks.exchange import Exchange
 from blocks.lake import Lake
+from blocks.looker import Looker
 from blocks.quota import Quota
+from blocks.sot import SotStoreBlock
 from headrace.errors import ConfigurationError
+from headrace.looker.client import LookerConnection, connection_from_environment
 from headrace.pull.request import BLOCK_PREFIX
 
 Saved = TypeVar("Saved", bound=Block)
@@ -27,12 +30,28 @@ def lake_of(option: str) -> Lake:
     return _loaded(Lake, name) if name else Lake(location=option)
 
 
+def looker_of(option: str) -> LookerConnection:
+    """The connection of a saved Looker block, or of the environment, with another address if given.
+
+    Raises:
+        ConfigurationError: there is no such block, or something is missing.
+    """
+    name = block_name(option)
+    return _loaded(Looker, name).connection() if name else connection_from_environment(option)
+
+
 def quota_of(option: str, *, breaker_cooldown_s: float) -> Quota:
     """The quota of some rates, or a saved Quota block (which says its own cooldown)."""
     name = block_name(option)
     if name:
         return _loaded(Quota, name)
     return Quota(rates=option, breaker_cooldown_s=breaker_cooldown_s)
+
+
+def sot_store_of(option: str) -> SotStoreBlock:
+    """The log at a location, or a saved SOT store block."""
+    name = block_name(option)
+    return _loaded(SotStoreBlock, name) if name else SotStoreBlock(location=option)
 
 
 def block_name(option: str) -> str:

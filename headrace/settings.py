@@ -67,12 +67,20 @@ class Settings(BaseSettings):
     docs_url: str = Field(
         default="", description="Where this documentation is served, for links in the UI."
     )
+    looker_rate: str = Field(
+        default="10/s,100/m",
+        description="What the Looker allows: both rates hold at once; none lifts it.",
+    )
     looker_vault: str = Field(
         default="data/looker.sqlite", description="The vault of Looker's content: one SQLite file."
     )
     looker_snapshots: str = Field(
         default="data/looker-snapshots",
         description="Where copies of the vault go: a folder, or s3://bucket/prefix.",
+    )
+    sot: str = Field(
+        default="data/sot",
+        description="The source-of-truth log: a folder, or cql://HOST/KEYSPACE.",
     )
 
     @property

@@ -56,14 +56,19 @@ class ProgressArtifact:
         if now < self._next:
             return
         self._next = now + UPDATE_INTERVAL_S
-        done, total, _rows = self._run.progress.totals()
-        percent = 100.0 * done / total if total else 0.0
+        percent, description = self.told()
         try:
             require_api()
-            self._show(min(100.0, percent), described_progress(self._run.progress))
+            self._show(min(100.0, percent), description)
         except API_ERRORS as error:
             log.info("progress is not shown for a while: %s", error)
             self._next = now + REST_S
+
+    def told(self) -> tuple[float, str]:
+        """Percent done, and how far everything is in words."""
+        done, total, _rows = self._run.progress.totals()
+        percent = 100.0 * done / total if total else 0.0
+        return percent, described_progress(self._run.progress)
 
     def _show(self, percent: float, description: str) -> None:
         if self._id is None:

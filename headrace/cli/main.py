@@ -81,9 +81,9 @@ def main() -> None:
         sys.exit(Exit.INTERRUPTED)
 
 
-def run_command(command: str) -> None:
+def run_command(*command: str) -> None:
     """Do as `headrace COMMAND` with this process's arguments: for `python -m flows.COMMAND`."""
-    sys.argv = ["headrace", command, *sys.argv[1:]]
+    sys.argv = ["headrace", *command, *sys.argv[1:]]
     main()
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import typer
 
-from headrace.cli.looker import contents, diff, failures, folders, snapshot
+from headrace.cli.looker import contents, diff, extract, failures, folders, snapshot
 
 app = typer.Typer(help="Looker's content, kept in a vault.", no_args_is_help=True)
+app.command("extract")(extract.extract)
 app.command("list")(contents.list_items)
 app.command("info")(contents.info)
 app.command("show")(contents.show)

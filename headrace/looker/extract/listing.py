@@ -202,7 +202,7 @@ class ListingReader:
             return True
         last = pages[-1]
         start = last.end - 1 if last.count > 1 else last.end
-        page, batch = self._read_page(start, self._asked(start, self.context.stop))
+        page, batch = self._read_page(start, self._asked(start, self.context.stop), whole=True)
         if page.count == 0 or (page.count == 1 and page.ids[0] == last.ids[-1]):
             return True
         self.context.writer.put(batch).result()
@@ -260,12 +260,14 @@ class ListingReader:
             for waiting, stop in self._waiting.items():
                 if end is not None and waiting >= end:
                     stop.set()
-        count = page.count - (page.full and self.scope.listing.paged)
-        if batch.items:
-            self.context.progress.add(self.content.type, items=count)
+        self.context.progress.add(self.content.type, items=len(batch.items))
         return ticket
 
-    def _read_page(self, start: int, body: bytes) -> tuple[ReadPage, Batch]:
+    def _read_page(self, start: int, body: bytes, *, whole: bool = False) -> tuple[ReadPage, Batch]:
+        """What is on a page; its last element, if it is full, comes again with the next one.
+
+        `whole` takes that one as well: there may be no next page.
+        """
         about = self._name(start)
         if self.scope.light or not self.scope.listing.restorable:
             return self._names(start, named_of(body, about))
@@ -285,6 +287,8 @@ class ListingReader:
                 items.append(item)
                 ids.append(item.id)
         page = self._page(start, ids)
+        if items and self._comes_again(page, whole=whole) and items[-1].id == ids[-1]:
+            items.pop()
         self.shown.update(item.id for item in items)
         batch = Batch(self.content.type, items, [self._stored(page)], failures)
         if failures:
@@ -319,6 +323,9 @@ class ListingReader:
         if self.scope.light:
             self.context.progress.add(self.content.type, items=len(seen) - len(todo))
         return page, Batch(self.content.type, (), [self._stored(page)], failures, seen, todo)
+
+    def _comes_again(self, page: ReadPage, *, whole: bool) -> bool:
+        return self.scope.listing.paged and page.full and not whole
 
     def _page(self, start: int, ids: list[str]) -> ReadPage:
         asked = self.chain.asked if self.scope.listing.paged else 0
@@ -378,7 +385,8 @@ class ListingReader:
         for window in range(_WINDOWS):
             self.context.stop.check()
             start = max(0, after.start - half * (window + 1))
-            page, batch = self._read_page(start, self._asked(start, self.context.stop))
+            body = self._asked(start, self.context.stop)
+            page, batch = self._read_page(start, body, whole=True)
             # The window is no page of the plan: what it shows is kept, its place is not.
             kept = Batch(batch.type, batch.items, (), batch.failures, batch.seen, batch.todo)
             self.context.writer.put(kept).result()

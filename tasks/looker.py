@@ -1,0 +1,169 @@
+"""The units of an extraction: content types on the outer pool, pieces of each on an inner one."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+from prefect.states import Completed, Failed, State
+from prefect.task_runners import ThreadPoolTaskRunner
+
+from headrace.looker.extract.checkpoint import TypeCheckpoint
+from headrace.looker.extract.context import Piece
+from headrace.looker.extract.job import TypeJob
+from headrace.looker.extract.receipts import RangeReceipt, Status, TypeReceipt
+from headrace.pull.exceptions import CheckpointNotSaved
+from headrace.stopping import Stopped
+from tasks.looker_artifacts import ExtractArtifact
+from tasks.looker_runs import Extraction, extraction_of
+from tasks.waves import map_in_waves
+
+log = logging.getLogger(__name__)
+
+#: Types at once: the large ones are begun first, and the small ones fill the gaps.
+_TYPES_AT_ONCE = 4
+_LARGE_FIRST = ("dashboard", "look", "explore", "user")
+#: How often a checkpoint is saved while a type is under way.
+_COMMIT_S = 10.0
+
+
+@task(
+    name="content",
+    task_run_name="{type}",
+    description="Extract one content type: its listings, its bodies, the proof of what is gone.",
+    cache_policy=NO_CACHE,
+    persist_result=False,
+)
+def extract_type(run: str, type: str) -> State[TypeReceipt]:  # noqa: A002 - the form's word
+    """Extract one type. Never raises for what can go wrong with it: the receipt says it."""
+    extraction = extraction_of(run)
+    job = extraction.new_job(type)
+    receipt = job.run(lambda kind, pieces: _mapped(extraction, job, kind, pieces))
+    save_checkpoint(extraction, receipt)
+    if receipt.status is Status.DONE:
+        return Completed(message=f"{receipt.items} items, {receipt.new} new", data=receipt)
+    return Failed(name=receipt.status.value.title(), message=_why(receipt), data=receipt)
+
+
+@task(
+    name="range",
+    task_run_name="{type} {label}",
+    description="Read some pages of a listing, or fetch some items, into the vault.",
+    cache_policy=NO_CACHE,
+    persist_result=False,
+)
+def do_piece(
+    run: str, type: str, kind: str, key: str, values: tuple[str, ...], label: str  # noqa: A002, ARG001
+) -> RangeReceipt | State[RangeReceipt]:  # fmt: skip
+    """Do one piece of a type's work; a failure costs what failed alone and is told, not raised."""
+    receipt = extraction_of(run).jobs[type].do(kind, key, tuple(values))
+    if receipt.error:
+        return Failed(message=receipt.error, data=receipt)
+    return receipt
+
+
+def extract_types(run: Extraction) -> list[TypeReceipt]:
+    """One receipt per content type, in the order of the request."""
+    chosen = run.request.chosen
+    receipts = {
+        type_: TypeReceipt(type_, Status.FAILED, error=Stopped().message) for type_ in chosen
+    }
+    order = sorted(chosen, key=lambda type_: type_ not in _LARGE_FIRST)
+    order.sort(key=lambda type_: _LARGE_FIRST.index(type_) if type_ in _LARGE_FIRST else 99)
+    width = min(_TYPES_AT_ONCE, run.request.workers, len(order))
+    with ExtractArtifact(run) as shown, ThreadPoolTaskRunner(max_workers=width) as pool:
+        for ended in map_in_waves(
+            pool,
+            extract_type,
+            iter(order),
+            as_parameters=lambda type_: {"type": type_},
+            fixed={"run": run.id},
+            width=width,
+            stop=run.stop,
+        ):
+            shown.tick()
+            if ended is not None and ended.outcome is not None:
+                receipts[ended.call] = _receipt(ended.call, ended.outcome)
+    return [receipts[type_] for type_ in chosen]
+
+
+def save_checkpoint(run: Extraction, receipt: TypeReceipt) -> None:
+    """Say in a block how far a type is; the vault was written first."""
+    _held, deleted = run.vault.contents.counts().get(receipt.type, (0, 0))
+    try:
+        run.vault.make_durable()
+        run.checkpoints.save(
+            TypeCheckpoint(
+                vault=run.checkpoints.vault,
+                source=run.client.source,
+                type=receipt.type,
+                session=run.context.session,
+                complete=receipt.complete,
+                items=receipt.items,
+                deleted=deleted,
+                missing=receipt.missing,
+                failed=len(receipt.failures),
+                fencing_token=run.lease.token,
+                run_id=run.id,
+                updated_at=datetime.now(UTC),
+            )
+        )
+    except CheckpointNotSaved as error:
+        run.stale = True
+        log.warning("%s", error)
+
+
+def _mapped(
+    run: Extraction, job: TypeJob, kind: str, pieces: Iterator[Piece]
+) -> Iterable[RangeReceipt]:
+    """Send the pieces out in waves, and save the checkpoint from time to time."""
+    width, due_s = run.request.workers, time.monotonic() + _COMMIT_S
+    with ThreadPoolTaskRunner(max_workers=width) as pool:
+        for ended in map_in_waves(
+            pool,
+            do_piece,
+            pieces,
+            as_parameters=lambda piece: {
+                "key": piece[0],
+                "values": piece[1],
+                "label": _label(kind, piece),
+            },
+            fixed={"run": run.id, "type": job.content.type, "kind": kind},
+            width=width,
+            stop=run.stop,
+        ):
+            if ended is not None and ended.outcome is not None:
+                yield _range(ended.outcome)
+            if time.monotonic() >= due_s:
+                save_checkpoint(run, job.receipt())
+                due_s = time.monotonic() + _COMMIT_S
+
+
+def _label(kind: str, piece: Piece) -> str:
+    """What a piece is called in the UI."""
+    key, values = piece
+    first, last = values[0], values[-1]
+    name = f"{kind} {key} {first}" if key else f"{kind} {first}"
+    return name if first == last else f"{name}-{last}"
+
+
+def _range(outcome: Any) -> RangeReceipt:
+    """The piece's own receipt; a task run that crashed has none, which is a failure too."""
+    if isinstance(outcome, RangeReceipt):
+        return outcome
+    return RangeReceipt(error=f"a task run crashed ({outcome})")
+
+
+def _receipt(type_: str, outcome: Any) -> TypeReceipt:
+    if isinstance(outcome, TypeReceipt):
+        return outcome
+    return TypeReceipt(type_, Status.FAILED, error=f"the task run crashed ({outcome!r})")
+
+
+def _why(receipt: TypeReceipt) -> str:
+    return receipt.error or ", ".join((*receipt.missing, *receipt.failures))[:300]

@@ -1,0 +1,164 @@
+"""An extraction under way: everything its tasks share, found by the run's id."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from blocks.looker import BlockTypeCheckpoints
+from blocks.resolve import looker_of, quota_of
+from headrace.leases import Lease, hold, open_leases
+from headrace.logs import hide
+from headrace.looker.client import LookerClient, open_client
+from headrace.looker.extract.context import Context
+from headrace.looker.extract.folders import chosen_folders
+from headrace.looker.extract.job import TypeJob
+from headrace.looker.extract.progress import ExtractProgress
+from headrace.looker.extract.request import ExtractRequest
+from headrace.looker.extract.session import choose_session
+from headrace.looker.extract.writer import Writer
+from headrace.looker.turns import vault_lease
+from headrace.looker.vault import Vault
+from headrace.quota import Gate
+from headrace.settings import Settings, load_settings
+from headrace.signals import stop_on_signals
+from headrace.stopping import StopEvent
+from tasks.events import emit, emit_breaker_change
+from tasks.logs import logs_of_run
+
+log = logging.getLogger(__name__)
+
+#: How often the store of leases is asked whether the vault is still ours to write.
+_LEASE_CHECK_S = 1.0
+
+
+@dataclass
+class Extraction:
+    """One extraction. Made by `open_extraction`, closed with it. `stale`: a block was not saved."""
+
+    id: str
+    request: ExtractRequest
+    settings: Settings
+    client: LookerClient
+    gate: Gate
+    vault: Vault
+    lease: Lease
+    context: Context
+    checkpoints: BlockTypeCheckpoints
+    progress: ExtractProgress
+    stop: StopEvent
+    rates: str
+    jobs: dict[str, TypeJob] = field(default_factory=dict)
+    stale: bool = False
+
+    def new_job(self, type_: str) -> TypeJob:
+        """The job of one content type, known to its tasks by the type's name."""
+        job = self.jobs[type_] = TypeJob.of(self.context, type_)
+        return job
+
+
+_RUNS: dict[str, Extraction] = {}
+
+
+def extraction_of(run_id: str) -> Extraction:
+    """The extraction under way with this id.
+
+    Raises:
+        LookupError: a task was started outside its run.
+    """
+    try:
+        return _RUNS[run_id]
+    except KeyError:
+        raise LookupError(f"extraction {run_id} is not under way in this process") from None
+
+
+@contextmanager
+def open_extraction(run_id: str, request: ExtractRequest) -> Iterator[Extraction]:
+    """Everything that an extraction needs, checked before any work is spent; closed at the end.
+
+    Raises:
+        LeaseHeld: another run extracts into this vault.
+        ConfigurationError: something cannot be used: the address, the credentials, a folder.
+        ConnectionFailed: nobody listens at the address.
+        StateError: the vault is damaged, or that of another Looker.
+    """
+    settings = load_settings()
+    connection = looker_of(request.base_url).within(request.timeout_s)
+    hide(connection.client_secret.get_secret_value())
+    quota = quota_of(request.rate, breaker_cooldown_s=settings.breaker_cooldown_s)
+    with ExitStack() as opened:
+        opened.enter_context(logs_of_run(run_id, settings))
+        stop = opened.enter_context(stop_on_signals())
+        path = Path(request.vault).expanduser().resolve()
+        lease = opened.enter_context(
+            hold(
+                open_leases(settings.lease_location),
+                vault_lease(path),
+                run_id=run_id,
+                ttl_s=settings.lease_ttl_s,
+                stop=stop,
+                on_lost=lambda _loss: stop.set(),
+            )
+        )
+        host = urlsplit(connection.base_url).netloc.rpartition("@")[2]
+        gate = quota.gate(settings.quota_folder, host, outage_limit_s=request.outage_limit_s)
+        opened.callback(gate.close)
+        gate.on_breaker_change(emit_breaker_change)
+        client = open_client(connection, gate, workers=request.workers, stop=stop)
+        client.check_reachable()
+        opened.callback(client.close)
+        client.login()
+        folders = chosen_folders(client, request.folder_ids, recursive=request.recursive)
+        vault = opened.enter_context(Vault.open(path, create=True))
+        vault.bind(connection.base_url)
+        chosen = choose_session(vault, request, run_id)
+        progress = ExtractProgress()
+        writer = opened.enter_context(
+            Writer(vault, chosen.id, may_write=_still_ours(lease), stop=stop)
+        )
+        context = Context(
+            client=client,
+            vault=vault,
+            writer=writer,
+            session=chosen.id,
+            request=request,
+            resumed=chosen.resumed,
+            folders=folders,
+            progress=progress,
+            stop=stop,
+            per_s=min((rate.per_second for rate in gate.config.rates), default=None),
+            listener=_tell,
+        )
+        checkpoints = BlockTypeCheckpoints(str(path), stop=stop)
+        run = Extraction(
+            run_id, request, settings, client, gate, vault, lease, context, checkpoints, progress,
+            stop, quota.rates,
+        )  # fmt: skip
+        _RUNS[run_id] = run
+        opened.callback(_RUNS.pop, run_id)
+        yield run
+
+
+def _still_ours(lease: Lease) -> object:
+    """Looks at the lease before every transaction, and asks its store once a second."""
+    asked_s = 0.0
+
+    def check() -> None:
+        nonlocal asked_s
+        now_s = time.monotonic()
+        if lease.lost or now_s - asked_s >= _LEASE_CHECK_S:
+            lease.check()
+            asked_s = now_s
+
+    return check
+
+
+def _tell(name: str, facts: dict[str, object]) -> None:
+    emit(name, {**facts, "product": facts.get("type", "looker")})
+    level = logging.WARNING if "failed" in name else logging.INFO
+    log.log(level, "%s: %s", name, ", ".join(f"{k} {v}" for k, v in facts.items()))
