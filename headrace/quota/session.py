@@ -139,8 +139,6 @@ class Session:
         while leaving is None:
             leaving = self._leaving(self._slot(request, book), book)
         book.settle(leaving, self._clock.now())
-        if book.urgent:
-            book.flush()
         self.counters.count(admitted=request.weight)
 
     def take_now(self, lane: Lane, weight: int) -> int | None:
@@ -310,7 +308,7 @@ class Session:
             self.give_back(permit)
             return self.acquire(request)
         book.settle(permit.slot, now)
-        if book.urgent or now - permit.left > SPARE:
+        if now - permit.left > SPARE:
             book.flush()
         return permit._replace(left=now)
 

@@ -29,6 +29,7 @@ from headrace.quota.config import QuotaConfig
 from headrace.quota.lanes import NOBODY, OVERTAKES, Lane
 from headrace.quota.overtake import FIXED, Waiting, overtaken
 from headrace.quota.register import Register
+from headrace.quota.settling import Settler
 from headrace.quota.status import BookStatus
 from headrace.quota.storage import StateFile
 from headrace.quota.timing import Timing, windows
@@ -50,6 +51,8 @@ _MOMENTS = "SELECT until FROM slots WHERE until > 0 ORDER BY until DESC"
 
 #: The last part of its guard, which a permit leaves to its caller for getting going.
 SPARE = 3 * MS
+#: The time for a caller to be on its way with its permit.
+_SETTLE_AFTER_S = 0.05
 #: A slot this near is not taken from its holder any more.
 _IMMINENT = MS // 5
 #: Old rows go a few at a time, so that a book of millions never makes anybody wait.
@@ -109,6 +112,7 @@ class SlotBook:
         self._sparse = max(length / limit for limit, length in self._windows) >= self.guard
         self.slowed = False
         self._mutex = threading.Lock()
+        self._settler = Settler(self.flush, _SETTLE_AFTER_S)
         self._left: deque[tuple[int, int]] = deque()  # (until, seq) of permits to settle
         self._register = Register(path, config, clock, self.longest)
         self._timing = Timing(config, self._register)
@@ -179,20 +183,16 @@ class SlotBook:
     def settle(self, slot: Slot, until: int) -> None:
         """Note when a permit really left; written with this process's next booking.
 
+        Where permits are further apart than their guard and others want them too, it is written
+        in a moment, since this process may not be back before somebody books by it.
+
         Calling it again corrects the moment. `until` may lie after the slot's own, where the
         answer shows that the server counted the request later.
         """
         for seq in range(slot.seq - slot.weight + 1, slot.seq + 1):
             self._left.append((until, seq))
-
-    @property
-    def urgent(self) -> bool:
-        """Whether others should know at once when a permit left.
-
-        Where permits are further apart than their guard, this process may not be back before
-        somebody books by that moment.
-        """
-        return self._sparse and not self._register.alone
+        if self._sparse and not self._register.alone:
+            self._settler.soon()
 
     def flush(self) -> None:
         """Write at once what has settled."""
@@ -238,6 +238,7 @@ class SlotBook:
 
     def close(self) -> None:
         """Settle, sign off and close the file."""
+        self._settler.close()
         with self._mutex:
             self._file.change(self._leave)
             self._file.close()
@@ -267,7 +268,7 @@ class SlotBook:
         if by is not None and mine > max(by, now):
             return mine
         if reach > 1 and weight == 1 and not (behind or polite or self._sparse):
-            weight = self._timing.together(connection, now, state, newest, at, reach)
+            weight, at = self._timing.together(connection, now, state, newest, at, reach)
         until = at + self.guard
         passes = OVERTAKES if by is None and weight == 1 else FIXED
         owner = self._register.owner

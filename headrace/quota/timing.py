@@ -36,6 +36,8 @@ _SPACING = 0.9
 #: Among so many latest slots a process that has had more than its part, or is in a worse lane than
 #: somebody a moment ago, books so far ahead instead of at once, where it can be overtaken.
 _LATEST_SLOTS, _A_MOMENT, _COURTESY = 32, 50 * MS, MS
+#: Permits this close to each other are booked as one packet.
+_TOGETHER = MS
 
 
 class Spacing(NamedTuple):
@@ -128,13 +130,18 @@ class Timing:
         newest: int,
         at: int,
         most: int,
-    ) -> int:
-        """How many permits can be booked for `at` instead of one: at most a process's part."""
+    ) -> tuple[int, int]:
+        """How many permits can be booked at `at` or a moment later, and when.
+
+        At most this process's part of those that go out together.
+        """
         part = min(spacing.group for spacing in self._spacings) if self._spacings else most
         weight = min(most, part // max(1, self._register.owners))
-        if weight > 1 and self._earliest(connection, now, state, weight, newest)[0] <= at:
-            return weight
-        return 1
+        if weight > 1:
+            together = max(at, self._earliest(connection, now, state, weight, newest)[0])
+            if together <= at + _TOGETHER:
+                return weight, together
+        return 1, at
 
     def booked_slot(
         self, connection: sqlite3.Connection, now: int, state: State, seq: int, weight: int
