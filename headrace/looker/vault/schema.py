@@ -16,7 +16,7 @@ _V1 = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
 CREATE TABLE session (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
-    kind TEXT NOT NULL,               -- extract, retry, pack
+    kind TEXT NOT NULL,               -- extract, retry, pack, restore
     run_id TEXT NOT NULL,
     parameters TEXT NOT NULL,         -- JSON
     started_at TEXT NOT NULL,
@@ -103,6 +103,40 @@ CREATE TABLE failure (
 CREATE INDEX failure_open ON failure (type, kind, key) WHERE resolved_at IS NULL;
 """
 
+_V2 = """
+CREATE TABLE restored (
+    target TEXT NOT NULL,             -- base URL of the Looker that it went to
+    type TEXT NOT NULL,
+    id TEXT NOT NULL,                 -- in the vault
+    new_id TEXT NOT NULL,             -- there
+    hash BLOB NOT NULL,               -- of the body that was restored
+    complete INTEGER NOT NULL,        -- 0: made, its parts not yet
+    session INTEGER NOT NULL,
+    at TEXT NOT NULL,
+    PRIMARY KEY (target, type, id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX restored_new ON restored (target, type, new_id);
+CREATE TABLE restore_intent (         -- about to be made; a kill may have come after
+    target TEXT NOT NULL,
+    type TEXT NOT NULL,
+    id TEXT NOT NULL,
+    PRIMARY KEY (target, type, id)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE restore_failure (
+    target TEXT NOT NULL,
+    type TEXT NOT NULL,
+    id TEXT NOT NULL,
+    status INTEGER,
+    message TEXT NOT NULL,
+    attempts INTEGER NOT NULL,
+    session INTEGER NOT NULL,
+    first_at TEXT NOT NULL,
+    last_at TEXT NOT NULL,
+    resolved_at TEXT,
+    PRIMARY KEY (target, type, id)
+) STRICT, WITHOUT ROWID;
+"""
+
 Step = Callable[[sqlite3.Connection], None]
 
 
@@ -117,4 +151,4 @@ def _script(text: str) -> Step:
 
 
 #: Step n leads from version n to n + 1; version 0 is an empty file.
-MIGRATIONS: tuple[Step, ...] = (_script(_V1),)
+MIGRATIONS: tuple[Step, ...] = (_script(_V1), _script(_V2))

@@ -54,6 +54,7 @@ class Vault:
 
     Attributes:
         path: the file.
+        now: the clock.
         sessions: the runs that wrote to it.
         contents: what it holds, and the history.
         listings: how listings ended, what is absent, what is deleted.
@@ -64,6 +65,7 @@ class Vault:
     def __init__(self, file: VaultFile, *, now: Callable[[], datetime] = _now) -> None:
         self.file = file
         self.path = file.path
+        self.now = now
         self._now: Callable[[], str] = lambda: utc_text(now())
         self.sessions = Sessions(file, self._now)
         self.contents = Contents(file)

@@ -1,0 +1,149 @@
+"""What a restore has done so far, kept in the vault: ids there, intents, failures of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from headrace.looker.vault import Vault
+from headrace.looker.vault.items import shown
+from headrace.looker.vault.times import utc_text
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An item of the vault that is at the target: `complete` is False while parts are missing."""
+
+    new_id: str
+    hash: bytes
+    complete: bool
+    session: int
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreFailure:
+    """An item that could not be restored, until it is."""
+
+    target: str
+    type: str
+    id: str
+    status: int | None
+    message: str
+    attempts: int
+    session: int
+    first_at: str
+    last_at: str
+
+
+class Books:
+    """The tables of restores into one Looker.
+
+    Args:
+        vault: where they are kept.
+        target: base URL of the Looker that is restored into.
+        now: UTC text; the vault's clock if left out.
+    """
+
+    def __init__(self, vault: Vault, target: str, now: Callable[[], str] | None = None) -> None:
+        self.vault = vault
+        self.target = target
+        self._now = now or (lambda: utc_text(vault.now()))
+
+    def entry(self, type_: str, item_id: str) -> Entry | None:
+        """What an item of the vault has become there."""
+        with self.vault.file.reading() as db:
+            row = db.execute(
+                "SELECT new_id, hash, complete, session FROM restored"
+                " WHERE target = ? AND type = ? AND id = ?",
+                (self.target, type_, item_id),
+            ).fetchone()
+        return Entry(row[0], row[1], bool(row[2]), row[3]) if row else None
+
+    def taken_by(self, type_: str, new_id: str) -> str | None:
+        """Which item of the vault is `new_id` there, if any is."""
+        with self.vault.file.reading() as db:
+            row = db.execute(
+                "SELECT id FROM restored WHERE target = ? AND type = ? AND new_id = ?",
+                (self.target, type_, new_id),
+            ).fetchone()
+        return str(row[0]) if row else None
+
+    def intend(self, type_: str, item_id: str) -> None:
+        """It is about to be made: if nothing more is heard of it, it may be there or not."""
+        with self.vault.file.writing() as db:
+            db.execute(
+                "INSERT OR IGNORE INTO restore_intent (target, type, id) VALUES (?, ?, ?)",
+                (self.target, type_, item_id),
+            )
+
+    def intended(self, type_: str, item_id: str) -> bool:
+        """Whether an earlier run was about to make it and was never heard of again."""
+        with self.vault.file.reading() as db:
+            found = db.execute(
+                "SELECT 1 FROM restore_intent WHERE target = ? AND type = ? AND id = ?",
+                (self.target, type_, item_id),
+            ).fetchone()
+        return found is not None
+
+    def refused(self, type_: str, item_id: str) -> None:
+        """It was not made: the server said so."""
+        with self.vault.file.writing() as db:
+            db.execute(
+                "DELETE FROM restore_intent WHERE target = ? AND type = ? AND id = ?",
+                (self.target, type_, item_id),
+            )
+
+    def record(
+        self, session: int, type_: str, item_id: str, new_id: str, hash_: bytes, *, complete: bool
+    ) -> None:
+        """It is there; with all its parts, or for the time being without."""
+        key = (self.target, type_, item_id)
+        with self.vault.file.writing() as db:
+            db.execute(
+                "INSERT OR REPLACE INTO restored (target, type, id, new_id, hash, complete,"
+                " session, at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                (*key, new_id, hash_, int(complete), session, self._now()),
+            )
+            db.execute("DELETE FROM restore_intent WHERE target = ? AND type = ? AND id = ?", key)
+            if complete:
+                db.execute(
+                    "UPDATE restore_failure SET resolved_at = ?"
+                    " WHERE target = ? AND type = ? AND id = ? AND resolved_at IS NULL",
+                    (self._now(), *key),
+                )
+
+    def forget(self, type_: str, item_id: str) -> None:
+        """It is not there any more."""
+        with self.vault.file.writing() as db:
+            db.execute(
+                "DELETE FROM restored WHERE target = ? AND type = ? AND id = ?",
+                (self.target, type_, item_id),
+            )
+
+    def fail(
+        self, session: int, type_: str, item_id: str, status: int | None, message: str
+    ) -> None:
+        """It could not be restored; one more attempt if that is not new."""
+        at = self._now()
+        with self.vault.file.writing() as db:
+            db.execute(
+                "INSERT INTO restore_failure (target, type, id, status, message, attempts, session,"
+                " first_at, last_at, resolved_at) VALUES (?, ?, ?, ?, ?, 1, ?, ?, ?, NULL)"
+                " ON CONFLICT DO UPDATE SET status = excluded.status, message = excluded.message,"
+                " session = excluded.session, last_at = excluded.last_at, resolved_at = NULL,"
+                " attempts = CASE WHEN resolved_at IS NULL THEN attempts + 1 ELSE 1 END,"
+                " first_at = CASE WHEN resolved_at IS NULL THEN first_at"
+                " ELSE excluded.first_at END",
+                (self.target, type_, item_id, status, shown(message)[:2000], session, at, at),
+            )
+
+    def failures(self) -> list[RestoreFailure]:
+        """What could not be restored into this Looker and has not been since."""
+        with self.vault.file.reading() as db:
+            rows = db.execute(
+                "SELECT target, type, id, status, message, attempts, session, first_at, last_at"
+                " FROM restore_failure WHERE target = ? AND resolved_at IS NULL"
+                " ORDER BY type, id",
+                (self.target,),
+            ).fetchall()
+        return [RestoreFailure(*row) for row in rows]

@@ -1,0 +1,125 @@
+"""Which fields of a body can be written, by the OpenAPI text of API 4.0.
+
+A field that this version of the text does not know is sent as well: Looker may have learned to
+write it. If Looker refuses the whole because of it, the known fields are sent alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+Fields = dict[str, Any]
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_EVERYWHERE = _names(
+    "id can url created_at updated_at deleted_at deleter_id content_metadata_id"
+    " content_favorite_id favorite_count view_count usage_count last_accessed_at last_viewed_at"
+    " last_updater_id last_updater_name user_name readonly edit_uri refresh_interval_to_i"
+    " is_owner_disabled deleted slug space space_id"
+)
+WRITABLE: Mapping[str, frozenset[str]] = {
+    "user": _names("first_name home_folder_id is_disabled last_name locale models_dir_validated"
+                   " ui_state can_manage_api3_creds"),
+    "group": _names("can_add_to_content_metadata name"),
+    "permission_set": _names("name permissions"),
+    "model_set": _names("models name"),
+    "role": _names("name permission_set_id model_set_id"),
+    "folder": _names("name parent_id"),
+    "lookml_model": _names("allowed_db_connection_names name project_name"
+                           " unlimited_db_connections"),
+    "look": _names("title user_id description is_run_on_load public query_id folder_id"
+                   " certification_metadata"),
+    "dashboard": _names(
+        "description hidden query_timezone refresh_interval title user_id preferred_viewer"
+        " certification_metadata alert_sync_with_dashboard_filter_enabled chat_enabled"
+        " background_color crossfilter_enabled enable_viz_full_screen filters_bar_collapsed"
+        " filters_location_top load_configuration lookml_link_id show_filters_bar show_title"
+        " folder_id text_tile_text_color tile_background_color tile_text_color title_color"
+        " appearance preserve_desktop_layout download_settings"
+    ),
+    "board": _names("description title user_id"),
+    "scheduled_plan": _names(
+        "name user_id run_as_recipient enabled look_id dashboard_id lookml_dashboard_id"
+        " filters_string dashboard_filters require_results require_no_results require_change"
+        " send_all_results crontab datagroup timezone scheduled_plan_destination run_once"
+        " include_links include_dashboard_summary custom_url_base custom_url_params"
+        " custom_url_label show_custom_url pdf_paper_size pdf_landscape embed color_theme"
+        " long_tables pdf_page_breaks tab_ids inline_table_width query_id"
+    ),
+    "query": _names(
+        "model view fields pivots fill_fields filters filter_expression sorts limit column_limit"
+        " total row_total subtotals vis_config filter_config visible_ui_sections dynamic_fields"
+        " query_timezone"
+    ),
+    "dashboard_filter": _names(
+        "dashboard_id name title type default_value model explore dimension row"
+        " listens_to_filters allow_multiple_values required ui_config"
+    ),
+    "dashboard_element": _names(
+        "body_text dashboard_id look_id merge_result_id note_display note_state note_text query_id"
+        " filter_id refresh_interval result_maker subtitle_text title title_hidden title_text type"
+        " rich_content_json extension_id aria_description certification_metadata"
+    ),
+    "board_section": _names("description board_id title"),
+    "board_item": _names(
+        "custom_description custom_title custom_url dashboard_id board_section_id look_id"
+        " lookml_dashboard_id order use_custom_description use_custom_title use_custom_url"
+        " custom_image_data_base64 use_custom_image"
+    ),
+}  # fmt: skip
+#: What the server works out itself, or what is a part that is made by a request of its own.
+_READ_ONLY: Mapping[str, frozenset[str]] = {
+    "user": _names(
+        "avatar_url avatar_url_without_sizing credentials_api3 credentials_embed display_name email"
+        " embed_group_space_id group_ids looker_versions personal_folder_id role_ids sessions"
+        " presumed_looker_employee verified_looker_employee roles_externally_managed"
+        " allow_direct_roles allow_normal_group_membership allow_roles_from_normal_groups"
+        " embed_group_folder_id is_iam_admin is_service_account service_account_name credentials_email"
+        " credentials_google credentials_ldap credentials_looker_openid credentials_oidc"
+        " credentials_saml credentials_totp credentials_workforce personal_space_id home_space_id"
+    ),
+    "group": _names("contains_current_user external_group_id externally_managed include_by_default"
+                    " user_count"),
+    "permission_set": _names("all_access built_in"),
+    "model_set": _names("all_access built_in"),
+    "role": _names("internal users_url permission_set model_set"),
+    "folder": _names(
+        "creator_id child_count external_id is_embed is_embed_shared_root is_embed_users_root"
+        " is_personal is_personal_descendant is_shared_root is_users_root dashboards looks"
+    ),
+    "lookml_model": _names("explores has_content label"),
+    "look": _names(
+        "embed_url excel_file_url google_spreadsheet_formula image_embed_url public_slug public_url"
+        " short_url model folder query"
+    ),
+    "dashboard": _names("dashboard_elements dashboard_filters dashboard_layouts model folder"),
+    "board": _names("board_sections section_order primary_homepage"),
+    "scheduled_plan": _names("title next_run_at last_run_at user"),
+    "query": _names("share_url expanded_share_url has_table_calculations client_id"),
+    "dashboard_filter": _names("field"),
+    "dashboard_element": _names(
+        "body_text_as_html note_text_as_html title_text_as_html subtitle_text_as_html alert_count"
+        " lookml_link_id look query dashboard_layout_id result_maker_id merge_result"
+    ),
+    "board_section": _names("board_items visible_item_order item_order"),
+    "board_item": _names(
+        "content_created_by content_updated_at description image_url location title"
+        " custom_image_url"
+    ),
+}  # fmt: skip
+
+
+def to_send(kind: str, body: Mapping[str, Any]) -> Fields:
+    """What is sent of a body: what can be written, and what nobody here has heard of."""
+    kept_back = (_READ_ONLY[kind] | _EVERYWHERE) - WRITABLE[kind]
+    return {name: value for name, value in body.items() if name not in kept_back}
+
+
+def known_only(kind: str, fields: Mapping[str, Any]) -> Fields:
+    """Only what the OpenAPI text calls writable."""
+    return {name: value for name, value in fields.items() if name in WRITABLE[kind]}

@@ -1,0 +1,66 @@
+"""What became of each item, and of all."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from headrace.looker.vault import Status
+
+
+class How(StrEnum):
+    """What became of one item."""
+
+    CREATED = "created"
+    UPDATED = "updated"
+    ADOPTED = "adopted"  # one of the same name was there and is taken for it
+    UNCHANGED = "unchanged"
+    SKIPPED = "skipped"  # the API cannot make it
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One item: what became of it, its id there, and why if it did not work."""
+
+    type: str
+    id: str
+    how: How
+    new_id: str = ""
+    reason: str = ""
+
+
+@dataclass
+class Restored:
+    """All items of a run.
+
+    Attributes:
+        session: the vault's session of it.
+        counts: outcomes by type.
+        problems: what failed or was skipped, one by one.
+        stopped: it was asked to end early.
+    """
+
+    session: int
+    counts: dict[str, Counter[How]] = field(default_factory=dict)
+    problems: list[Outcome] = field(default_factory=list)
+    stopped: bool = False
+
+    def add(self, outcome: Outcome) -> None:
+        """Count one."""
+        self.counts.setdefault(outcome.type, Counter())[outcome.how] += 1
+        if outcome.how in (How.FAILED, How.SKIPPED):
+            self.problems.append(outcome)
+
+    @property
+    def failed(self) -> list[Outcome]:
+        """What failed."""
+        return [outcome for outcome in self.problems if outcome.how is How.FAILED]
+
+    @property
+    def status(self) -> Status:
+        """How the run ended."""
+        if self.stopped:
+            return Status.INTERRUPTED
+        return Status.PARTIAL if self.failed else Status.DONE

@@ -1,0 +1,231 @@
+"""A restore, item by item, in order: one that fails costs itself and what needs it.
+
+At every moment the books say what is there, so that a killed run goes on where it was: what it was
+about to make is looked for by its name before it is made again, and what was made without its parts
+gets them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any
+
+from headrace.errors import ConfigurationError, HeadraceError
+from headrace.exchange.exceptions import ExchangeError, RequestRefused
+from headrace.looker.comparing import changes
+from headrace.looker.content import SEPARATOR
+from headrace.looker.restore.api import Api, Client
+from headrace.looker.restore.books import Books
+from headrace.looker.restore.exceptions import NotRestorable, TakenByAnother
+from headrace.looker.restore.fields import Fields
+from headrace.looker.restore.ids import Ids
+from headrace.looker.restore.memberships import Memberships
+from headrace.looker.restore.outcome import How, Outcome, Restored
+from headrace.looker.restore.planning import Step
+from headrace.looker.restore.writing import Writer
+from headrace.looker.vault import Body, Status, Vault, VaultDamaged
+from headrace.quota import OutageError, QuotaUnavailable
+from headrace.stopping import STOP, StopEvent, Stopped
+
+#: What people wrote: not taken for another's of the same name unless they say so.
+_AUTHORED = ("look", "dashboard", "board", "scheduled_plan")
+_KIND = "restore"
+
+
+class Restorer:
+    """Restores from a vault into one Looker.
+
+    Args:
+        vault: what to restore from.
+        client: of the target, with its quota.
+        overwrite: take looks and dashboards of the same title at the same place for ours.
+        force: write also what is as it was restored before.
+        stop: looked at before each item.
+        tell: told each outcome as it comes.
+    """
+
+    def __init__(
+        self,
+        vault: Vault,
+        client: Client,
+        *,
+        overwrite: bool = False,
+        force: bool = False,
+        stop: StopEvent = STOP,
+        tell: Callable[[Outcome], None] = lambda _outcome: None,
+    ) -> None:
+        self._vault = vault
+        self._books = Books(vault, client.source)
+        same = vault.source == client.source
+        self._ids = Ids(self._books, same=same)
+        self._api = Api(client)
+        self._writer = Writer(self._api, self._ids)
+        self._memberships = Memberships(vault, self._books, self._api, self._ids)
+        self._overwrite, self._force = overwrite, force
+        self._stop, self._tell = stop, tell
+        self._session = 0
+
+    @property
+    def books(self) -> Books:
+        """What was restored into the target."""
+        return self._books
+
+    def expected(self, step: Step) -> How:
+        """What `step` would come to, as far as that is known without asking."""
+        if _of_lookml(step):
+            return How.SKIPPED
+        entry = self._books.entry(step.type, step.id)
+        if entry is None:
+            return How.UPDATED if self._ids.same else How.CREATED
+        return How.UNCHANGED if entry.complete and entry.hash == step.hash else How.UPDATED
+
+    def run(self, steps: Iterable[Step], *, parameters: dict[str, Any]) -> Restored:
+        """Restore every step; go on with the last run of the same parameters if it was cut off.
+
+        Raises:
+            ConfigurationError: the target refuses the login.
+            OutageError: the target is down for longer than the quota waits.
+            VaultDamaged, QuotaUnavailable: nothing can be relied on.
+        """
+        parameters = {"target": self._books.target, **parameters}
+        self._session = self._begin(parameters)
+        done = Restored(self._session)
+        try:
+            self._all(steps, done)
+        except Stopped:
+            done.stopped = True
+        except BaseException:
+            self._vault.sessions.end(self._session, Status.FAILED)
+            raise
+        summary = {name: dict(counts) for name, counts in done.counts.items()}
+        self._vault.sessions.end(self._session, done.status, summary=summary)
+        return done
+
+    def _begin(self, parameters: dict[str, Any]) -> int:
+        last = self._vault.sessions.unfinished(_KIND)
+        cut_off = (Status.RUNNING, Status.INTERRUPTED, Status.FAILED)
+        if last is not None and last.status in cut_off and last.parameters == parameters:
+            self._vault.sessions.resume(last.id)
+            return last.id
+        return self._vault.sessions.begin(_KIND, parameters=parameters)
+
+    def _all(self, steps: Iterable[Step], done: Restored) -> None:
+        types: set[str] = set()
+        for step in steps:
+            self._stop.check()
+            types.add(step.type)
+            self._note(done, self._guarded(step.type, step.id, partial(self._one, step)))
+        for due in self._memberships.due(self._session, types):
+            self._stop.check()
+            self._note(done, self._guarded(due.type, due.id, due.run))
+
+    def _note(self, done: Restored, outcome: Outcome) -> None:
+        done.add(outcome)
+        self._tell(outcome)
+
+    def _guarded(self, type_: str, item_id: str, work: Callable[[], Outcome]) -> Outcome:
+        """Do it; what is wrong with this one item becomes an outcome."""
+        try:
+            return work()
+        except (ConfigurationError, OutageError, Stopped, VaultDamaged, QuotaUnavailable):
+            raise
+        except HeadraceError as error:
+            status = error.status if isinstance(error, ExchangeError) else None
+            reason = str(error)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            # A body, ours or the server's, that is not shaped as the API says.
+            status, reason = None, f"a body has another shape than expected ({error!r})"
+        self._books.fail(self._session, type_, item_id, status, reason)
+        return Outcome(type_, item_id, How.FAILED, reason=reason)
+
+    def _one(self, step: Step) -> Outcome:
+        if _of_lookml(step):
+            reason = "it comes from LookML; deploy the project to have it there"
+            return Outcome(step.type, step.id, How.SKIPPED, reason=reason)
+        entry = self._books.entry(step.type, step.id)
+        if entry and entry.complete and entry.session == self._session:
+            return Outcome(step.type, step.id, How.UNCHANGED, entry.new_id)  # before it was cut off
+        stored = self._vault.contents.body(step.type, step.id, version=step.version)
+        body = _parsed(stored)
+        new_id = entry.new_id if entry else (step.id if self._ids.same else None)
+        there = self._api.item(step.type, new_id) if new_id else None
+        if new_id and there is not None:
+            if entry and not entry.complete:
+                return self._update(stored, body, new_id, How.CREATED)
+            if self._is_right(stored, there, entry.hash if entry else None):
+                self._record(stored, new_id)
+                if step.type == "user" and self._ids.same:
+                    self._memberships.settled(self._session, step.id)
+                return Outcome(step.type, step.id, How.UNCHANGED, new_id)
+            return self._update(stored, body, new_id, How.UPDATED)
+        if entry:
+            self._books.forget(step.type, step.id)
+        return self._make(stored, body)
+
+    def _is_right(self, stored: Body, there: bytes, restored: bytes | None) -> bool:
+        if self._force:
+            return False
+        if self._ids.same:
+            return not changes(there, stored.body)
+        return restored == stored.hash
+
+    def _make(self, stored: Body, body: Fields) -> Outcome:
+        type_, item_id = stored.type, stored.id
+        root = self._writer.root(body) if type_ == "folder" else None
+        if root is not None:
+            self._record(stored, root)
+            return Outcome(type_, item_id, How.ADOPTED, root)
+        fields = self._writer.fields(type_, body)
+        if self._books.intended(type_, item_id):
+            # A run was killed, or lost the answer, at this very item.
+            found = self._free(type_, self._writer.named(type_, fields, body))
+            if found is not None:
+                return self._update(stored, body, found, How.CREATED)
+        self._books.intend(type_, item_id)
+        try:
+            new_id = self._writer.create(type_, fields, body)
+        except RequestRefused as refusal:
+            self._books.refused(type_, item_id)
+            found = self._free(type_, self._writer.named(type_, fields, body))
+            if found is None:
+                raise
+            if type_ in _AUTHORED and not self._overwrite:
+                raise TakenByAnother(type_, str(body.get("title")), found) from refusal
+            return self._update(stored, body, found, How.ADOPTED)
+        self._record(stored, new_id, complete=False)
+        self._writer.fill(type_, new_id, body, fresh=True)
+        self._record(stored, new_id)
+        return Outcome(type_, item_id, How.CREATED, new_id)
+
+    def _update(self, stored: Body, body: Fields, new_id: str, how: How) -> Outcome:
+        fields = self._writer.fields(stored.type, body)
+        self._record(stored, new_id, complete=False)
+        self._writer.update(stored.type, new_id, fields, body)
+        self._writer.fill(stored.type, new_id, body, fresh=False)
+        self._record(stored, new_id)
+        return Outcome(stored.type, stored.id, how, new_id)
+
+    def _free(self, type_: str, new_id: str | None) -> str | None:
+        """`new_id` unless another item of the vault is that one there."""
+        return new_id if new_id and self._books.taken_by(type_, new_id) is None else None
+
+    def _record(self, stored: Body, new_id: str, *, complete: bool = True) -> None:
+        if stored.type == "user" and not complete:
+            self._memberships.unsettled(stored.id)
+        self._books.record(
+            self._session, stored.type, stored.id, new_id, stored.hash, complete=complete
+        )
+
+
+def _of_lookml(step: Step) -> bool:
+    return step.type == "dashboard" and SEPARATOR in step.id
+
+
+def _parsed(stored: Body) -> Fields:
+    try:
+        body: Fields = json.loads(stored.body)
+    except (ValueError, RecursionError) as error:
+        raise NotRestorable(f"its body does not parse ({error})") from error
+    return body

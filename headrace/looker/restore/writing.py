@@ -1,0 +1,188 @@
+"""How an item of each type is made, changed, and found under its name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from headrace.looker.content import content_of
+from headrace.looker.restore.api import Api, made_id
+from headrace.looker.restore.exceptions import NotRestorable
+from headrace.looker.restore.fields import Fields, to_send
+from headrace.looker.restore.ids import Ids
+from headrace.looker.restore.parts import Parts
+from headrace.looker.vault import id_text
+
+_PATHS: Mapping[str, str] = {
+    "user": "/users",
+    "group": "/groups",
+    "permission_set": "/permission_sets",
+    "model_set": "/model_sets",
+    "role": "/roles",
+    "folder": "/folders",
+    "lookml_model": "/lookml_models",
+    "look": "/looks",
+    "dashboard": "/dashboards",
+    "board": "/boards",
+    "scheduled_plan": "/scheduled_plans",
+}
+#: What a person would know it by, within which Looker keeps it unique, or we look for it.
+_NATURAL: Mapping[str, tuple[str, ...]] = {
+    "group": ("name",),
+    "permission_set": ("name",),
+    "model_set": ("name",),
+    "role": ("name",),
+    "folder": ("name", "parent_id"),
+    "look": ("title", "folder_id"),
+    "dashboard": ("title", "folder_id"),
+    "board": ("title",),
+    "scheduled_plan": ("name", "dashboard_id", "look_id"),
+}
+_FOUND_AT_MOST = "100"
+_ROOTS = ("is_shared_root", "is_users_root", "is_embed_shared_root", "is_embed_users_root")
+
+
+class Writer:
+    """Makes and changes items at the target.
+
+    Args:
+        api: of the target.
+        ids: which id is which there.
+    """
+
+    def __init__(self, api: Api, ids: Ids) -> None:
+        self._api = api
+        self._ids = ids
+        self._parts = Parts(api, ids)
+        self._roots: list[Fields] | None = None
+
+    def fields(self, type_: str, body: Fields) -> Fields:
+        """What is sent of a body, every reference as it is at the target.
+
+        Raises:
+            NeedsAnother: something that it refers to is not there.
+            NotRestorable: what it rests on is not in any body.
+        """
+        fields = to_send(type_, body)
+        if type_ in ("look", "scheduled_plan"):
+            fields = self._with_query(type_, fields, body)
+        if type_ == "scheduled_plan":
+            fields["scheduled_plan_destination"] = [
+                {k: v for k, v in each.items() if k not in _OF_DESTINATION}
+                for each in body.get("scheduled_plan_destination") or ()
+            ]
+        if type_ in ("look", "dashboard") and fields.get("folder_id") is None:
+            folder = body.get("folder") or body.get("space") or {}
+            fields["folder_id"] = id_text(folder.get("id"))
+        return self._ids.translated(fields)
+
+    def _with_query(self, type_: str, fields: Fields, body: Fields) -> Fields:
+        if type_ == "look":
+            fields.pop("query_id", None)
+            if not body.get("query"):
+                raise NotRestorable("its body has no query: it came from a listing")
+        elif fields.get("query_id") is not None and not self._ids.same:
+            raise NotRestorable("it sends a query, which is in no body")
+        return fields
+
+    def create(self, type_: str, fields: Fields, body: Fields) -> str:
+        """Make it, without its parts; its id there.
+
+        Raises:
+            RequestRefused: the server refuses it, for example since the name is taken.
+        """
+        answer = self._api.write("POST", _PATHS[type_], type_, self._complete(type_, fields, body))
+        name = "name" if type_ == "lookml_model" else "id"
+        return made_id(answer, f"the new {type_}", name=name)
+
+    def update(self, type_: str, new_id: str, fields: Fields, body: Fields) -> None:
+        """Give it the fields of the vault, and take it out of the trash if it lies there."""
+        if type_ in ("look", "dashboard"):
+            fields = {**fields, "deleted": False}
+        path = content_of(type_).item_path(new_id)
+        sent = self._complete(type_, fields, body)
+        if sent:
+            self._api.write("PATCH", path, type_, sent)
+
+    def fill(self, type_: str, new_id: str, body: Fields, *, fresh: bool) -> None:
+        """Make its parts; those that an old one had are removed first."""
+        if type_ == "dashboard":
+            self._parts.of_dashboard(new_id, body, fresh=fresh)
+        elif type_ == "board":
+            self._parts.of_board(new_id, body, fresh=fresh)
+        elif type_ == "user":
+            self._credentials(new_id, body, fresh=fresh)
+
+    def named(self, type_: str, fields: Fields, body: Fields) -> str | None:
+        """The id of the item that has the same name at the same place there, if there is one."""
+        if type_ == "lookml_model":
+            return str(body["name"]) if self._api.item(type_, str(body["name"])) else None
+        if type_ == "user":
+            email = _email(body)
+            if not email:
+                return None
+            found = self._search("/users/search", {"email": email})
+            same = (u for u in found if str(_email(u)).casefold() == email.casefold())
+            return next((id_text(user.get("id")) for user in same), None)
+        wanted = {name: fields.get(name) for name in _NATURAL[type_]}
+        query = {name: str(v) for name, v in wanted.items() if v is not None}
+        if type_ == "scheduled_plan":
+            found = self._api.get("/scheduled_plans", {"all_users": "true"})
+        else:
+            found = self._search(f"{_PATHS[type_]}/search", query)
+        for each in found:
+            # The search folds case and knows wildcards; a name is a name.
+            if all(_text(each.get(name)) == _text(value) for name, value in wanted.items()):
+                return id_text(each.get("id"))
+        return None
+
+    def root(self, body: Fields) -> str | None:
+        """The folder there that is what this one is, if it is one that Looker makes itself."""
+        if body.get("is_personal"):
+            # Looker makes it with its user.
+            owner = self._ids.new("user", body.get("creator_id"))
+            return id_text(self._api.get(f"/users/{owner}").get("personal_folder_id"))
+        if body.get("parent_id") is not None:
+            return None
+        if self._roots is None:
+            folders = self._api.get("/folders")
+            self._roots = [folder for folder in folders if folder.get("parent_id") is None]
+        flags = [flag for flag in _ROOTS if body.get(flag)]
+        for root in self._roots:
+            if any(root.get(flag) for flag in flags):
+                return id_text(root.get("id"))
+        for root in self._roots:
+            if root.get("name") == body.get("name"):
+                return id_text(root.get("id"))
+        name = body.get("name")
+        raise NotRestorable(f"it is a root folder, and there is no root called {name!r} there")
+
+    def _complete(self, type_: str, fields: Fields, body: Fields) -> Fields:
+        if type_ == "look":
+            return {**fields, "query_id": self._parts.query(body["query"])}
+        return fields
+
+    def _credentials(self, new_id: str, body: Fields, *, fresh: bool) -> None:
+        """An email to log in with; Looker sends no mail by itself for it."""
+        email = _email(body)
+        if email and isinstance(body.get("credentials_email"), dict):
+            sent = {"email": email}
+            method = "POST" if fresh else "PATCH"
+            self._api.put(method, f"/users/{new_id}/credentials_email", sent)
+
+    def _search(self, path: str, query: Mapping[str, str]) -> list[Any]:
+        found = self._api.get(path, {**query, "limit": _FOUND_AT_MOST})
+        return found if isinstance(found, list) else []
+
+
+_OF_DESTINATION = ("id", "scheduled_plan_id", "looker_recipient")
+
+
+def _email(body: Mapping[str, Any]) -> str:
+    credentials = body.get("credentials_email")
+    inner = credentials.get("email") if isinstance(credentials, dict) else None
+    return str(inner or body.get("email") or "")
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)
