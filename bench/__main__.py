@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
-BENCHES = {"backfill": "bench.backfill", "quota": "bench.quota.run"}
+BENCHES = {"backfill": "bench.backfill", "looker": "bench.looker", "quota": "bench.quota.run"}
 
 
 def main(arguments: list[str]) -> None:
