@@ -24,6 +24,8 @@ COMPLETION: Final = struct.Struct("<QQIBQ")
 
 #: The engine's hash stands first, so that what it covers is one stretch behind it.
 HASH_BYTES: Final = 8
+#: Where `prev_hash` stands in a body.
+PREV_HASH: Final = slice(24, 32)
 #: Within the fixed part of an order update and of a trade.
 SYMBOL_IN_ORDER_UPDATE: Final = 16
 SYMBOL_IN_TRADE: Final = 8

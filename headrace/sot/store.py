@@ -176,8 +176,8 @@ class SotStore(Protocol):
     def commit(self, batches: Sequence[Batch]) -> list[Outcome]:
         """Store each batch, or not, by itself; answers in the same order.
 
-        Batches of several symbols may come in one call, at most one per symbol, each claimed before. A store may make
-        them durable together; each is atomic by itself.
+        Batches of several symbols may come in one call, at most one per symbol, each claimed
+        before. A store may make them durable together; each is atomic by itself.
         """
         ...
 

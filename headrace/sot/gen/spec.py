@@ -62,7 +62,7 @@ class StreamSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             ("records", self.records, 0, U64_MAX),
             ("symbols", len(self.ids), 1, 1_000_000),
             ("size_bytes", self.size_bytes, MIN_FRAME_BYTES, largest),
-            ("first_seq", self.first_seq, 0, U64_MAX - self.records),
+            ("first_seq", self.first_seq, 0, U64_MAX + 1 - self.records),
             ("hot_share", self.hot_share or 0, 0, 1),
             ("the greatest symbol", max(self.ids), 0, U32_MAX),
         ):

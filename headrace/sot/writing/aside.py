@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from itertools import groupby
 from typing import Final
 
+from headrace.sot.layout import HASH_BYTES, PREV_HASH
 from headrace.sot.store import Parked, SotStore
 
 #: Parking is a durable write each time; so many records share one.
@@ -60,9 +63,32 @@ class Aside:
             self._store.park(self._new)
             self._new.clear()
 
+    def recast(self, records: list[Parked], reason: str) -> None:
+        """Keep these for another reason than before: as evidence, no longer as candidates."""
+        if records:
+            self._store.unpark(records)
+            self._store.park([Parked(old.symbol_id, old.seq, old.body, reason) for old in records])
+
     def let_go(self, next_seq: int) -> None:
         """Let go of what was taken, if all of it is stored."""
         if self.taken and all(parked.seq < next_seq for parked in self.taken):
             self._store.unpark(self.taken)
             self.count -= len(self.taken)
             self.taken.clear()
+
+
+def best_first(parked: Iterable[Parked]) -> Iterator[Parked]:
+    """Parked records by sequence; of several at one, those first that a next one names.
+
+    Which of two came first is not kept. Whose hash is the `prev_hash` of a parked successor has a
+    history that goes on.
+    """
+    groups = (list(group) for _, group in groupby(parked, lambda record: record.seq))
+    current = next(groups, None)
+    while current is not None:
+        following = next(groups, None)
+        if len(current) > 1 and following is not None:
+            named = {record.body[PREV_HASH] for record in following}
+            current.sort(key=lambda record: record.body[:HASH_BYTES] not in named)
+        yield from current
+        current = following

@@ -19,8 +19,8 @@ from headrace.sot.frames import frame
 from headrace.sot.layout import FRAME_HEADER, LENGTH_BYTES
 from headrace.sot.linking import link, link_run
 from headrace.sot.position import Position, genesis
-from headrace.sot.store import Batch, BatchLimits, Head, SotStore
-from headrace.sot.writing.aside import Aside
+from headrace.sot.store import Batch, BatchLimits, Head, Parked, SotStore
+from headrace.sot.writing.aside import Aside, best_first
 from headrace.sot.writing.options import WriteOptions
 from headrace.sot.writing.problems import Problem, Problems
 from headrace.sot.writing.runs import RunIndex
@@ -280,6 +280,9 @@ class SymbolWriter:
             self.duplicates += count
             return size
         given = again[start : start + stop - offset]
+        if given == known.frame(seq):
+            self.duplicates += 1
+            return stop - offset
         body = run[offset + LENGTH_BYTES : stop]
         error = ForkError(
             self.symbol_id,
@@ -345,11 +348,14 @@ class SymbolWriter:
             return
         aside.flush()
         aside.least = None
-        for parked in self._store.parked(self.symbol_id):
+        forks: list[Parked] = []
+        for parked in best_first(self._store.parked(self.symbol_id)):
             framed = frame(parked.body)
             if parked.seq < self.position.next_seq:
                 if self._is_stored(framed, parked.seq):
                     aside.taken.append(parked)
+                elif parked.reason != "fork":
+                    forks.append(parked)
             elif parked.seq > self.position.next_seq:
                 aside.least = parked.seq
                 break
@@ -358,6 +364,11 @@ class SymbolWriter:
             if len(aside.taken) >= _SLICE:
                 aside.least = self.position.next_seq
                 break
+        for parked in forks:
+            reason = "a parked record has other content than the one stored there since"
+            error = ForkError(self.symbol_id, parked.seq, reason)
+            self._report(error.kind, parked.seq, error.message)
+        aside.recast(forks, "fork")
         if self._held:
             self._take_held(arrived_s)
         if aside.taken and not self.pieces and self.in_flight is None:

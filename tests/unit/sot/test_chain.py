@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from itertools import pairwise
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -49,7 +50,7 @@ def test_both_chains_are_what_the_documentation_says() -> None:
 def test_it_does_not_matter_how_a_run_is_cut(cuts: list[int]) -> None:
     position = genesis(1)
     borders = [0, *sorted(cuts), 40]
-    for start, stop in zip(borders, borders[1:], strict=False):
+    for start, stop in pairwise(borders):
         position = follow(join(BODIES[start:stop]), 0, 1, position).position
     assert position == follow(RUN, 0, 1, genesis(1)).position
 
