@@ -88,10 +88,12 @@ def _make(folder: Path, path: Path, volumes: int) -> None:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     draft = folder / f".{FILE_NAME}.{secrets.token_hex(8)}"
     try:
-        with draft.open("xb") as file:
-            file.write(_content(Charter(_KIND, _FORMAT, volumes)))
-            file.flush()
-            os.fsync(file.fileno())
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            os.write(descriptor, _content(Charter(_KIND, _FORMAT, volumes)))
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
         with suppress(FileExistsError):  # another process was first
             os.link(draft, path)
     finally:

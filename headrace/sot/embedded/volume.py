@@ -369,7 +369,7 @@ class Volume:
         descriptor = self._opened()
         copy = self.path.with_name(f"{self.path.name}.torn-{torn.offset}-{secrets.token_hex(4)}")
         try:
-            copy.write_bytes(os.pread(descriptor, torn.size_bytes, torn.offset))
+            _copy_out(descriptor, torn, copy)
             os.ftruncate(descriptor, torn.offset)
             os.fsync(descriptor)
         except OSError as error:
@@ -447,6 +447,15 @@ class Volume:
             errno.EROFS: "Make the folder and its files writable for this user",
         }.get(error.errno or 0, "")
         return StoreUnavailable(str(self.path), action, error.strerror or str(error), hint=hint)
+
+
+def _copy_out(descriptor: int, torn: TornTail, copy: Path) -> None:
+    out = os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        os.write(out, os.pread(descriptor, torn.size_bytes, torn.offset))
+        os.fsync(out)
+    finally:
+        os.close(out)
 
 
 def _preamble(number: int, format_: int = FORMAT) -> bytes:

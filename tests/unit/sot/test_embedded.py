@@ -1,0 +1,295 @@
+"""The embedded store's files: torn ends are cut, damage is found and named, good prefixes stay."""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from support.sot_chains import Chain
+from support.sot_streams import frames_of, made, run_of, write, written
+
+from headrace.sot.embedded.store import EmbeddedStore
+from headrace.sot.exceptions import DamagedLog, NewerLog, StoreMisconfigured, StoreUnavailable
+from headrace.sot.store import Parked
+from headrace.sot.verifying.verify import VerifyReport, verify_store
+
+RECORDS = made(120, symbols=2, size_bytes=120)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Two symbols, six blocks each, something parked, something verified."""
+    folder = tmp_path / "sot"
+    store = EmbeddedStore(folder)
+    write(store, RECORDS, per_chunk=20, linger_s=0, batch_records=10)
+    store.park([Parked(1, 99, RECORDS[0].body, "gap")])
+    verify_store(store, processes=0)
+    store.close()
+    return folder
+
+
+def inspected(folder: Path) -> VerifyReport:
+    store = EmbeddedStore(folder, create=False)
+    try:
+        for symbol_id in store.symbols():
+            list(store.parked(symbol_id))
+        return verify_store(store, processes=0, mark=False)
+    finally:
+        store.close()
+
+
+def found(folder: Path) -> list[str]:
+    """What is wrong, in words; and nothing that is wrong is handed out as good."""
+    try:
+        report = inspected(folder)
+        said = [*report.damages, *(s.damage for s in report.symbols if s.damage)]
+        store = EmbeddedStore(folder, create=False)
+    except (DamagedLog, NewerLog, StoreMisconfigured) as error:
+        return [error.message]
+    for symbol_id in (1, 2):
+        good = b""
+        try:
+            for block in store.scan(symbol_id):
+                good += block.frames
+        except DamagedLog as error:
+            said.append(error.message)
+        assert run_of(RECORDS, symbol_id).startswith(good)
+    store.close()
+    return said
+
+
+def test_a_sound_store_is_found_sound(folder: Path) -> None:
+    assert found(folder) == []
+
+
+@pytest.mark.parametrize("name", ["store.json", "volume-0001.sot", "volume-0001.tip"])
+def test_any_flipped_bit_is_found(folder: Path, name: str) -> None:
+    path = folder / name
+    sound = path.read_bytes()
+    rng = random.Random(name)
+    places = range(len(sound)) if len(sound) < 300 else sorted(rng.sample(range(len(sound)), 300))
+    for at in places:
+        spoilt = bytearray(sound)
+        spoilt[at] ^= 1 << rng.randrange(8)
+        path.write_bytes(spoilt)
+        assert found(folder), f"byte {at} of {name} was flipped and nobody noticed"
+    path.write_bytes(sound)
+    assert found(folder) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["store.json", "volume-0001.sot", "volume-0001.tip"])
+def test_every_single_byte_of_the_store_counts(folder: Path, name: str) -> None:
+    path = folder / name
+    sound = path.read_bytes()
+    for at in range(len(sound)):
+        spoilt = bytearray(sound)
+        spoilt[at] ^= 0xFF
+        path.write_bytes(spoilt)
+        assert found(folder), f"byte {at} of {name} was changed and nobody noticed"
+
+
+def spans(folder: Path, symbol_id: int) -> list[tuple[int, int, int]]:
+    """Offset, first and last seq of each block."""
+    store = EmbeddedStore(folder, create=False)
+    blocks = [
+        (int(block.where.rpartition(" ")[2]), block.first_seq, block.first_seq + block.count - 1)
+        for block in store.scan(symbol_id)
+    ]
+    store.close()
+    return blocks
+
+
+@pytest.mark.parametrize("part", ["header", "payload", "trailer"])
+@pytest.mark.parametrize("which", [0, 2, -1])
+def test_damage_is_named_and_the_prefix_is_good(folder: Path, which: int, part: str) -> None:
+    blocks = spans(folder, 1)
+    offset, first, last = blocks[which]
+    path = folder / "volume-0001.sot"
+    content = bytearray(path.read_bytes())
+    size = int.from_bytes(content[offset + 80 : offset + 84], "little")
+    at = {"header": offset + 20, "payload": offset + 130, "trailer": offset + 112 + size + 20}[part]
+    content[at] ^= 1
+    path.write_bytes(content)
+    report = inspected(folder)
+    (one,) = [symbol for symbol in report.symbols if symbol.symbol_id == 1]
+    assert one.damage is not None
+    assert f"symbol 1, seq {first}" in one.damage
+    assert str(path) in one.damage
+    assert one.good_until == first
+    assert one.records >= first - 1
+    assert report.symbols[1].damage is None
+    store = EmbeddedStore(folder, create=False)
+    good = b""
+    with pytest.raises(DamagedLog) as raised:  # noqa: PT012 - the loop is what raises
+        for block in store.scan(1):
+            good += block.frames
+    assert (raised.value.symbol_id, raised.value.seq, raised.value.last_seq) == (1, first, last)
+    assert good == run_of([r for r in RECORDS if r.seq < first], 1)
+    assert frames_of(store, 2) == run_of(RECORDS, 2)
+    store.close()
+
+
+def test_other_symbols_are_written_on_beside_damage(folder: Path) -> None:
+    offset, first, _ = spans(folder, 1)[1]
+    path = folder / "volume-0001.sot"
+    content = bytearray(path.read_bytes())
+    content[offset + 20] ^= 1
+    path.write_bytes(content)
+    more = made(140, symbols=2, size_bytes=120)
+    before = path.read_bytes()
+    report = written(folder, more)
+    assert report.counts["damage"] >= 1
+    assert f"symbol 1, seq {first}" in report.problems[0].message
+    assert report.heads[2].next_seq == 71
+    assert path.read_bytes() == before
+
+
+def cut(folder: Path, remove: int) -> None:
+    path = folder / "volume-0001.sot"
+    path.write_bytes(path.read_bytes()[:-remove])
+
+
+@pytest.mark.parametrize("remove", [1, 60, 112, 113, 400, 3000])
+def test_acknowledged_records_that_were_cut_off_are_missed(folder: Path, remove: int) -> None:
+    cut(folder, remove)
+    said = found(folder)
+    assert said
+    assert "are gone" in said[0] or "damaged" in said[0]
+    with pytest.raises(DamagedLog):
+        EmbeddedStore(folder).claim(1, first_seq=1)
+
+
+@pytest.mark.parametrize("name", ["volume-0001.sot", "store.json"])
+def test_a_file_that_is_gone_is_missed(folder: Path, name: str) -> None:
+    (folder / name).unlink()
+    with pytest.raises((DamagedLog, StoreMisconfigured)):
+        EmbeddedStore(folder).claim(1, first_seq=1)
+
+
+def unfinished(folder: Path, keep: Callable[[int], int]) -> tuple[int, bytes]:
+    """A kill in the middle of an append: the tip stands where it stood, the append is half there.
+
+    Returns the size before it, and the torn bytes.
+    """
+    path = folder / "volume-0001.sot"
+    tip = path.with_suffix(".tip").read_bytes()
+    size = path.stat().st_size
+    store = EmbeddedStore(folder)
+    Chain.at(store.claim(1, first_seq=1)).write(store, 5)
+    store.close()
+    claimed = size + 2 * 112
+    grown = path.stat().st_size
+    kept = claimed + keep(grown - claimed)
+    path.write_bytes(path.read_bytes()[:kept])
+    path.with_suffix(".tip").write_bytes(tip)
+    return claimed, path.read_bytes()[claimed:]
+
+
+@pytest.mark.parametrize("keep", [lambda _: 1, lambda n: n // 2, lambda n: n - 1, lambda _: 112])
+def test_a_torn_tail_is_cut_and_reported(folder: Path, keep: Callable[[int], int]) -> None:
+    claimed, torn = unfinished(folder, keep)
+    told: list[object] = []
+    store = EmbeddedStore(folder, report_torn=told.append)
+    assert frames_of(store, 1) == run_of(RECORDS, 1)
+    Chain.at(store.claim(1, first_seq=1)).write(store, 2)
+    assert len(told) == 1
+    (line,) = store.repairs()
+    assert f"{len(torn)} bytes of an unfinished append at byte {claimed}" in line
+    assert store.head(1).position.next_seq == 63
+    store.close()
+    (kept,) = folder.glob("volume-0001.sot.torn-*")
+    assert kept.read_bytes() == torn
+    kept.unlink()
+    assert found_after_growth(folder) == []
+
+
+def found_after_growth(folder: Path) -> list[str]:
+    report = inspected(folder)
+    return [*report.damages, *(s.damage for s in report.symbols if s.damage)]
+
+
+def test_a_reader_leaves_a_torn_tail_alone(folder: Path) -> None:
+    claimed, torn = unfinished(folder, lambda n: n // 2)
+    store = EmbeddedStore(folder, create=False)
+    assert store.damages() == []
+    assert frames_of(store, 1) == run_of(RECORDS, 1)
+    assert len(store.torn) == 1
+    store.close()
+    assert (folder / "volume-0001.sot").stat().st_size == claimed + len(torn)
+
+
+def test_a_newer_store_is_refused(folder: Path) -> None:
+    import msgspec
+    from xxhash import xxh3_64_hexdigest
+
+    fields = msgspec.json.encode(
+        {"kind": "headrace source-of-truth log", "format": 2, "volumes": 64}
+    )
+    content = fields[:-1] + f',"check":"{xxh3_64_hexdigest(fields)}"}}\n'.encode()
+    (folder / "store.json").write_bytes(content)
+    with pytest.raises(NewerLog, match="has format 2, this version knows 1"):
+        EmbeddedStore(folder)
+
+
+def test_what_is_no_store_is_left_alone(tmp_path: Path) -> None:
+    with pytest.raises(StoreMisconfigured, match="there is none"):
+        EmbeddedStore(tmp_path / "nothing", create=False)
+    (tmp_path / "thesis.txt").write_text("precious")
+    with pytest.raises(StoreMisconfigured, match="other things"):
+        EmbeddedStore(tmp_path)
+    with pytest.raises(StoreMisconfigured, match="not a folder"):
+        EmbeddedStore(tmp_path / "thesis.txt")
+
+
+def test_a_full_disk_acknowledges_nothing_and_loses_nothing(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = EmbeddedStore(folder)
+    chain = Chain.at(store.claim(1, first_seq=1))
+    size = (folder / "volume-0001.sot").stat().st_size
+    pwrite = os.pwrite
+
+    def full(descriptor: int, data: bytes, at: int) -> int:
+        pwrite(descriptor, bytes(data)[:50], at)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "pwrite", full)
+    batch = chain.batch(3)
+    with pytest.raises(StoreUnavailable, match=r"No space left.*Free some space"):
+        store.commit([batch])
+    assert (folder / "volume-0001.sot").stat().st_size == size
+    monkeypatch.undo()
+    assert store.commit([batch])[0].answer == "committed"
+    store.close()
+
+
+def test_after_a_failed_sync_nothing_is_acknowledged_any_more(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = EmbeddedStore(folder)
+    chain = Chain.at(store.claim(1, first_seq=1))
+    batch = chain.batch(3)
+
+    def broken(_: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(os, "fdatasync", broken)
+    with pytest.raises(StoreUnavailable, match="Input/output error"):
+        store.commit([batch])
+    monkeypatch.undo()
+    with pytest.raises(StoreUnavailable, match="an earlier append failed"):
+        store.commit([batch])
+    store.close()
+    again = EmbeddedStore(folder)
+    assert again.commit([batch])[0].answer == "committed"
+    again.close()
+
+
+def test_files_are_the_users_alone(folder: Path) -> None:
+    for path in (folder, *folder.iterdir()):
+        assert path.stat().st_mode & 0o077 == 0, path

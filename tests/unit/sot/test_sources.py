@@ -1,0 +1,278 @@
+"""What is read, and how malformed input is named: file, place, field; what came before is kept."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from support.sot_streams import made, run_of, stream_file
+
+from headrace.lake.exceptions import LakeUnusable
+from headrace.sot.encoding import decode
+from headrace.sot.exceptions import MalformedInput, SourceUnusable
+from headrace.sot.frames import STREAM_MAGIC, STREAM_NAME
+from headrace.sot.gen.output import WRITERS
+from headrace.sot.gen.stream import Made
+from headrace.sot.sources.chunk import Chunk
+from headrace.sot.sources.parquet import SCHEMA
+from headrace.sot.sources.places import Place, find_places
+from headrace.sot.sources.reading import Format, read_places
+from headrace.sot.writing.options import WriteOptions
+from headrace.sot.writing.write import write_stream
+
+RECORDS = made(30, symbols=3, size_bytes=400)
+
+
+def read(path: Path, **settings: object) -> list[Chunk]:
+    return list(read_places(find_places(str(path)), **settings))  # type: ignore[arg-type]
+
+
+def until_error(chunks: Iterator[Chunk]) -> tuple[int, MalformedInput]:
+    records = 0
+    with pytest.raises(MalformedInput) as raised:  # noqa: PT012 - the loop is what raises
+        for chunk in chunks:
+            records += chunk.records
+    return records, raised.value
+
+
+def runs(chunks: list[Chunk]) -> dict[int, bytes]:
+    together: dict[int, list[bytes]] = {}
+    for chunk in chunks:
+        for symbol_id, pieces in chunk.runs.items():
+            together.setdefault(symbol_id, []).extend(pieces)
+    return {symbol_id: b"".join(pieces) for symbol_id, pieces in together.items()}
+
+
+def in_format(path: Path, format_: Format, records: list[Made] = RECORDS) -> Path:
+    with path.open("wb") as out:
+        WRITERS[format_]((record.body for record in records), out)
+    return path
+
+
+def json_lines(records: list[Made] = RECORDS) -> list[bytes]:
+    return [msgspec.json.encode(decode(record.body)) for record in records]
+
+
+@pytest.mark.parametrize("format_", list(WRITERS))
+def test_every_format_gives_the_same_records(tmp_path: Path, format_: Format) -> None:
+    path = in_format(tmp_path / "stream", format_)
+    expected = {symbol_id: run_of(RECORDS, symbol_id) for symbol_id in (1, 2, 3)}
+    assert runs(read(path)) == expected
+    assert runs(read(path, format_=format_)) == expected
+
+
+def test_a_folder_is_read_by_name_and_hidden_files_are_left_out(tmp_path: Path) -> None:
+    in_format(tmp_path / "b.jsonl", Format.JSON_LINES, RECORDS[10:20])
+    in_format(tmp_path / "a.frames", Format.FRAMES, RECORDS[:10])
+    in_format(tmp_path / "c.parquet", Format.PARQUET, RECORDS[20:])
+    (tmp_path / "_SUCCESS").write_bytes(b"")
+    (tmp_path / ".part").write_bytes(b"junk")
+    (tmp_path / "folder").mkdir()
+    assert runs(read(tmp_path)) == {s: run_of(RECORDS, s) for s in (1, 2, 3)}
+
+
+def test_an_empty_file_holds_nothing(tmp_path: Path) -> None:
+    (tmp_path / "empty").write_bytes(b"")
+    assert read(tmp_path / "empty") == []
+    (tmp_path / "begun").write_bytes(STREAM_MAGIC)
+    assert read(tmp_path / "begun") == []
+
+
+def test_what_is_no_source_is_said(tmp_path: Path) -> None:
+    with pytest.raises(SourceUnusable, match=r"nothing/here cannot be read.*no such file"):
+        find_places("nothing/here")
+    with pytest.raises(LakeUnusable, match="ftp:// is not supported"):
+        find_places("ftp://host/file")
+    with pytest.raises(SourceUnusable, match="no files"):
+        find_places(str(tmp_path))
+
+
+@pytest.mark.parametrize("chunk_bytes", [100, 401, 5000])
+def test_frames_may_be_cut_anywhere_by_the_reader(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk_bytes: int
+) -> None:
+    monkeypatch.setattr("headrace.sot.sources.framed.CHUNK_BYTES", chunk_bytes)
+    path = stream_file(tmp_path / "s", RECORDS)
+    assert runs(read(path)) == {s: run_of(RECORDS, s) for s in (1, 2, 3)}
+
+
+@pytest.mark.parametrize("cut", [1, 3, 4, 80, 399])
+def test_a_truncated_frame(tmp_path: Path, cut: int) -> None:
+    path = stream_file(tmp_path / "s", RECORDS)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: 8 + 400 * 12 + cut])
+    records, error = until_error(read_places(find_places(str(path))))
+    assert records == 12
+    assert error.source == str(path)
+    assert error.position == f"byte {8 + 400 * 12} (frame 13)"
+    assert f"cut off after {cut} bytes" in error.reason
+
+
+@pytest.mark.parametrize("length", [0, 10, 2**31])
+def test_a_length_that_no_frame_has(tmp_path: Path, length: int) -> None:
+    path = stream_file(tmp_path / "s", RECORDS)
+    content = bytearray(path.read_bytes())
+    content[8 + 400 * 5 : 8 + 400 * 5 + 4] = length.to_bytes(4, "little")
+    path.write_bytes(content)
+    records, error = until_error(read_places(find_places(str(path))))
+    assert (records, error.field) == (5, "length")
+    assert error.position == f"byte {8 + 400 * 5} (frame 6)"
+
+
+def test_an_unknown_stream_version(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    path.write_bytes(STREAM_NAME + (7).to_bytes(2, "little") + b"x" * 100)
+    _, error = until_error(read_places(find_places(str(path))))
+    assert error.field == "stream version"
+    assert "is 7, this version knows 1" in str(error)
+    assert "Upgrade" in str(error)
+
+
+def test_something_else_said_to_be_frames(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    path.write_bytes(b"GIF89a, really")
+    _, error = until_error(read_places(find_places(str(path)), format_=Format.FRAMES))
+    assert error.field == "stream name"
+
+
+def changed(line: bytes, **fields: object) -> bytes:
+    row = msgspec.json.decode(line)
+    for name, value in fields.items():
+        *path, last = name.split("__")
+        at = row
+        for step in path:
+            at = at[int(step) if step.isdigit() else step]
+        if value is None:
+            del at[last]
+        else:
+            at[last] = value
+    return msgspec.json.encode(row)
+
+
+@pytest.mark.parametrize(
+    ("fields", "field", "reason"),
+    [
+        ({"output_seq": None}, "output_seq", "is missing"),
+        ({"input": None}, "input", "is missing"),
+        ({"hash": None}, "hash", "is missing"),
+        ({"output_seq": 2**64 - 1, "input__crc": 2**32}, "input.crc", "4294967295"),
+        ({"output_seq": -1}, "output_seq", ">= 0"),
+        ({"output_seq": "5"}, "output_seq", "Expected `int`"),
+        ({"output_seq": 1.5}, "output_seq", "Expected `int`"),
+        ({"surprise": 1}, "surprise", "is not known"),
+        ({"trades__0__price": None}, "trades[0].price", "is missing"),
+        ({"trades__0__taker_side": 256}, "trades[0].taker_side", "255"),
+        ({"input__data": "not base64!"}, "input.data", "base64"),
+        ({"symbol_id": 77}, "symbol_id", "its content belongs to"),
+    ],
+)
+def test_a_bad_line_names_line_and_field(
+    tmp_path: Path, fields: dict[str, object], field: str, reason: str
+) -> None:
+    lines = json_lines()
+    lines[16] = changed(lines[16], **fields)
+    path = tmp_path / "s.jsonl"
+    path.write_bytes(b"\n".join(lines) + b"\n")
+    records, error = until_error(read_places(find_places(str(path))))
+    assert records == 16
+    assert (error.source, error.position, error.field) == (str(path), "line 17", field)
+    assert reason.lower() in error.reason.lower()
+    assert "\n" not in str(error)
+
+
+def test_a_sequence_of_two_to_the_64(tmp_path: Path) -> None:
+    lines = json_lines()
+    lines[3] = lines[3].replace(b'"output_seq":2', f'"output_seq":{2**64}'.encode(), 1)
+    path = tmp_path / "s.jsonl"
+    path.write_bytes(b"\n".join(lines))
+    records, error = until_error(read_places(find_places(str(path))))
+    assert (records, error.position, error.field) == (3, "line 4", "output_seq")
+    assert str(2**64) in error.reason
+
+
+@pytest.mark.parametrize(
+    "bad", [b"{", b"not json", b"[]", b"null", b'{"output_seq": 1', b"\xff\xfe"]
+)
+def test_a_line_that_is_no_json(tmp_path: Path, bad: bytes) -> None:
+    lines = json_lines()
+    lines[5] = bad
+    path = tmp_path / "s.jsonl"
+    path.write_bytes(b"\n".join(lines))
+    records, error = until_error(read_places(find_places(str(path))))
+    assert (records, error.position) == (5, "line 6")
+
+
+def test_empty_lines_are_counted_and_passed_over(tmp_path: Path) -> None:
+    lines = json_lines()
+    path = tmp_path / "s.jsonl"
+    path.write_bytes(b"\n\r\n".join(lines[:3]) + b"\nbad\n")
+    records, error = until_error(read_places(find_places(str(path))))
+    assert (records, error.position) == (3, "line 6")
+
+
+def test_unchained_lines_need_the_option(tmp_path: Path) -> None:
+    plain = made(6, symbols=1, chained=False)
+    lines = [changed(line, hash=None, prev_hash=None, hash_version=None) for line in
+             json_lines(plain)]  # fmt: skip
+    path = tmp_path / "s.jsonl"
+    path.write_bytes(b"\n".join(lines))
+    _, error = until_error(read_places(find_places(str(path))))
+    assert "--chain" in error.hint
+    assert runs(read(path, chained=False)) == {1: run_of(plain, 1)}
+
+
+def test_the_symbol_may_be_left_out_of_a_line(tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl"
+    path.write_bytes(b"\n".join(changed(line, symbol_id=None) for line in json_lines()))
+    assert runs(read(path)) == {s: run_of(RECORDS, s) for s in (1, 2, 3)}
+
+
+def test_a_bad_row_of_parquet(tmp_path: Path) -> None:
+    rows = [msgspec.json.decode(line) for line in json_lines()]
+    for row in rows:
+        row["input"]["data"] = b""
+    rows[7]["symbol_id"] = 99
+    path = tmp_path / "s.parquet"
+    pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), path)
+    records, error = until_error(read_places(find_places(str(path))))
+    assert (records, error.position, error.field) == (7, "row 8", "symbol_id")
+
+
+def test_damaged_parquet(tmp_path: Path) -> None:
+    path = in_format(tmp_path / "s.parquet", Format.PARQUET)
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2])
+    _, error = until_error(read_places(find_places(str(path))))
+    assert error.source == str(path)
+    assert error.position == "behind row 0"
+
+
+def test_parquet_in_a_pipe_is_refused() -> None:
+    class Pipe(io.BytesIO):
+        def seekable(self) -> bool:
+            return False
+
+    place = Place("standard input", lambda: io.BufferedReader(Pipe(b"PAR1....")), again=False)
+    with pytest.raises(SourceUnusable, match="random access"):
+        list(read_places([place]))
+
+
+def test_what_came_before_a_bad_line_is_stored(tmp_path: Path) -> None:
+    from headrace.sot.embedded.store import EmbeddedStore
+
+    lines = json_lines()
+    lines[20] = b"{"
+    path = tmp_path / "s.jsonl"
+    path.write_bytes(b"\n".join(lines))
+    store = EmbeddedStore(tmp_path / "sot")
+    report = write_stream(read_places(find_places(str(path))), store, WriteOptions(processes=0))
+    store.close()
+    assert report.malformed is not None
+    assert report.malformed.position == "line 21"
+    assert (report.read, report.written) == (20, 20)
+    assert not report.complete
