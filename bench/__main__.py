@@ -5,7 +5,12 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
-BENCHES = {"backfill": "bench.backfill", "looker": "bench.looker", "quota": "bench.quota.run"}
+BENCHES = {
+    "backfill": "bench.backfill",
+    "looker": "bench.looker",
+    "quota": "bench.quota.run",
+    "sot": "bench.sot",
+}
 
 
 def main(arguments: list[str]) -> None:
