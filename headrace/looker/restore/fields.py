@@ -79,9 +79,10 @@ _READ_ONLY: Mapping[str, frozenset[str]] = {
         " embed_group_space_id group_ids looker_versions personal_folder_id role_ids sessions"
         " presumed_looker_employee verified_looker_employee roles_externally_managed"
         " allow_direct_roles allow_normal_group_membership allow_roles_from_normal_groups"
-        " embed_group_folder_id is_iam_admin is_service_account service_account_name credentials_email"
-        " credentials_google credentials_ldap credentials_looker_openid credentials_oidc"
-        " credentials_saml credentials_totp credentials_workforce personal_space_id home_space_id"
+        " embed_group_folder_id is_iam_admin is_service_account service_account_name"
+        " credentials_email credentials_google credentials_ldap credentials_looker_openid"
+        " credentials_oidc credentials_saml credentials_totp credentials_workforce"
+        " personal_space_id home_space_id"
     ),
     "group": _names("contains_current_user external_group_id externally_managed include_by_default"
                     " user_count"),

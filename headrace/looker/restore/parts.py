@@ -45,30 +45,30 @@ class Parts:
         if not fresh:
             there = self._api.get(f"/dashboards/{new_id}")
             for kind in ("dashboard_elements", "dashboard_filters"):
-                for part in _objects(there.get(kind)):
+                for part in objects(there.get(kind)):
                     self._api.delete(f"/{kind}/{part['id']}")
-        for part in _objects(body.get("dashboard_filters")):
+        for part in objects(body.get("dashboard_filters")):
             fields = {**to_send("dashboard_filter", part), "dashboard_id": new_id}
             self._api.write("POST", "/dashboard_filters", "dashboard_filter", fields)
         tiles = {
             str(part.get("id")): self._element(new_id, part)
-            for part in _objects(body.get("dashboard_elements"))
+            for part in objects(body.get("dashboard_elements"))
         }
-        places = _places(body)
-        if places:
-            self._place(new_id, {tiles[tile]: p for tile, p in places.items() if tile in tiles})
+        where = places(body)
+        if where:
+            self._place(new_id, {tiles[tile]: p for tile, p in where.items() if tile in tiles})
 
     def of_board(self, new_id: str, body: Fields, *, fresh: bool) -> None:
         """Sections, and what stands in them."""
         if not fresh:
             there = self._api.get(f"/boards/{new_id}")
-            for section in _objects(there.get("board_sections")):
+            for section in objects(there.get("board_sections")):
                 self._api.delete(f"/board_sections/{section['id']}")
-        for section in _ordered(body.get("board_sections"), body.get("section_order")):
+        for section in ordered(body.get("board_sections"), body.get("section_order")):
             fields = {**to_send("board_section", section), "board_id": new_id}
             made = self._api.write("POST", "/board_sections", "board_section", fields)
             section_id = made_id(made, "a section of a board")
-            for item in _ordered(section.get("board_items"), section.get("item_order")):
+            for item in ordered(section.get("board_items"), section.get("item_order")):
                 sent = self._ids.translated(to_send("board_item", item))
                 sent["board_section_id"] = section_id
                 self._api.write("POST", "/board_items", "board_item", sent)
@@ -86,22 +86,22 @@ class Parts:
         if "result_maker" in fields:
             listening = [
                 {name: each[name] for name in _LISTENING if name in each}
-                for each in _objects(maker.get("filterables"))
+                for each in objects(maker.get("filterables"))
             ]
             fields["result_maker"] = {"filterables": listening}
         answer = self._api.write("POST", "/dashboard_elements", "dashboard_element", fields)
         return made_id(answer, "a tile")
 
-    def _place(self, dashboard: str, places: Mapping[str, Fields]) -> None:
+    def _place(self, dashboard: str, where: Mapping[str, Fields]) -> None:
         """Looker gave each tile a place of its own choice; put it where it was."""
         there = self._api.get(f"/dashboards/{dashboard}")
         for component in _components(there):
-            place = places.get(str(component.get("dashboard_element_id")))
+            place = where.get(str(component.get("dashboard_element_id")))
             if place and any(component.get(name) != value for name, value in place.items()):
                 self._api.put("PATCH", f"/dashboard_layout_components/{component['id']}", place)
 
 
-def _places(dashboard: Fields) -> dict[str, Fields]:
+def places(dashboard: Fields) -> dict[str, Fields]:
     """Where tiles stand, by their ids."""
     return {
         str(component.get("dashboard_element_id")): {
@@ -115,18 +115,19 @@ def _places(dashboard: Fields) -> dict[str, Fields]:
 
 
 def _components(dashboard: Fields) -> list[Fields]:
-    layouts = _objects(dashboard.get("dashboard_layouts"))
+    layouts = objects(dashboard.get("dashboard_layouts"))
     active = [layout for layout in layouts if layout.get("active")] or layouts[:1]
-    return [c for layout in active for c in _objects(layout.get("dashboard_layout_components"))]
+    return [c for layout in active for c in objects(layout.get("dashboard_layout_components"))]
 
 
-def _ordered(parts: Any, order: Any) -> list[Fields]:
+def ordered(parts: Any, order: Any) -> list[Fields]:
     """The parts that are not deleted, in the order of their ids in `order`."""
-    found = [part for part in _objects(parts) if not part.get("deleted_at")]
+    found = [part for part in objects(parts) if not part.get("deleted_at")]
     rank = {str(part_id): at for at, part_id in enumerate(order or ())}
     return sorted(found, key=lambda part: rank.get(str(part.get("id")), len(rank)))
 
 
-def _objects(value: Any) -> list[Fields]:
+def objects(value: Any) -> list[Fields]:
+    """The objects of an array; nothing if it is none."""
     elements: Iterable[Any] = value if isinstance(value, list) else ()
     return [each for each in elements if isinstance(each, dict)]

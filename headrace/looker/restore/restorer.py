@@ -14,10 +14,10 @@ from typing import Any
 
 from headrace.errors import ConfigurationError, HeadraceError
 from headrace.exchange.exceptions import ExchangeError, RequestRefused
-from headrace.looker.comparing import changes
 from headrace.looker.content import SEPARATOR
 from headrace.looker.restore.api import Api, Client
 from headrace.looker.restore.books import Books
+from headrace.looker.restore.essence import essence
 from headrace.looker.restore.exceptions import NotRestorable, TakenByAnother
 from headrace.looker.restore.fields import Fields
 from headrace.looker.restore.ids import Ids
@@ -168,7 +168,8 @@ class Restorer:
         if self._force:
             return False
         if self._ids.same:
-            return not changes(there, stored.body)
+            there_now: Fields = json.loads(there)
+            return essence(stored.type, there_now) == essence(stored.type, _parsed(stored))
         return restored == stored.hash
 
     def _make(self, stored: Body, body: Fields) -> Outcome:

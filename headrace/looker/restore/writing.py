@@ -118,12 +118,7 @@ class Writer:
         if type_ == "lookml_model":
             return str(body["name"]) if self._api.item(type_, str(body["name"])) else None
         if type_ == "user":
-            email = _email(body)
-            if not email:
-                return None
-            found = self._search("/users/search", {"email": email})
-            same = (u for u in found if str(_email(u)).casefold() == email.casefold())
-            return next((id_text(user.get("id")) for user in same), None)
+            return self._user(body)
         wanted = {name: fields.get(name) for name in _NATURAL[type_]}
         query = {name: str(v) for name, v in wanted.items() if v is not None}
         if type_ == "scheduled_plan":
@@ -134,6 +129,21 @@ class Writer:
             # The search folds case and knows wildcards; a name is a name.
             if all(_text(each.get(name)) == _text(value) for name, value in wanted.items()):
                 return id_text(each.get("id"))
+        return None
+
+    def _user(self, body: Fields) -> str | None:
+        """By email; else one without any email who has the same names: it was made by a run that
+        was killed before it gave the email."""
+        email = _email(body).casefold()
+        names = ("first_name", "last_name")
+        if email:
+            for user in self._search("/users/search", {"email": email}):
+                if _email(user).casefold() == email:
+                    return id_text(user.get("id"))
+        query = {name: str(body[name]) for name in names if body.get(name)}
+        for user in self._search("/users/search", query) if query else ():
+            if not _email(user) and all(user.get(name) == body.get(name) for name in names):
+                return id_text(user.get("id"))
         return None
 
     def root(self, body: Fields) -> str | None:

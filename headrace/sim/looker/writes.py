@@ -99,6 +99,8 @@ class WriteApi:
                 return _json(fields)
             case "PATCH", _ if key := item_key(pieces):
                 return self._update(*key, pieces[0], fields)
+            case "DELETE", [part, part_id] if part in _PARTS:
+                return self._delete_part(part, part_id)
             case "DELETE", _ if key := item_key(pieces):
                 return self._delete(*key, pieces[0])
             case _:
@@ -120,8 +122,13 @@ class WriteApi:
         elif kind == "look":
             own = {"deleted": False, "deleted_at": None, **own}
             own["query"] = self._library.loose("queries").get(str(own["query_id"]))
+        elif kind == "user":
+            names = (own.get("first_name"), own.get("last_name"))
+            own["display_name"] = " ".join(str(name) for name in names if name)
         elif kind == "board":
             own = {**own, "board_sections": [], "section_order": []}
+        elif kind == "scheduled_plan":
+            own["title"] = own["name"]
         elif kind == "role":
             for name in ("permission_set", "model_set"):
                 found = self._library.body(name, str(own[f"{name}_id"]))
@@ -198,6 +205,16 @@ class WriteApi:
         )
         return _json(made) if changed else error_reply(404, "Not found", "post", part)
 
+    def _delete_part(self, part: str, part_id: str) -> Reply:
+        kind, _, array = _PARTS[part]
+        for item_id in self._library.ids(kind):
+            whole: Fields = json.loads(self._library.body(kind, item_id) or b"{}")
+            kept = [each for each in whole.get(array, []) if str(each.get("id")) != part_id]
+            if len(kept) < len(whole.get(array, [])):
+                self._library.edit(kind, item_id, **{array: kept})
+                return Reply(204)
+        return error_reply(404, "Not found", "delete", f"{part}/:id")
+
     def _add_board_item(self, fields: Fields) -> Reply:
         made = {**fields, "id": self._library.next_loose_id()}
         section_id = str(fields.get("board_section_id"))
@@ -235,6 +252,9 @@ class WriteApi:
         if self._library.body("group", group) is None or self._library.body("user", user) is None:
             return error_reply(404, "Not found", "post", "groups/:group_id/users")
         self._library.loose(f"groups/{group}")[user] = {}
+        groups = json.loads(self._library.body("user", user) or b"{}").get("group_ids") or []
+        if group not in groups:
+            self._library.edit("user", user, group_ids=[*groups, group])
         return _json({"id": user})
 
 

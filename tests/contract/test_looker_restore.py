@@ -1,0 +1,310 @@
+"""Restoring into a simulated Looker: the same one and an empty one, killed and cut off."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.restores import EMPTY, SMALL, client_of, fill, meaning, restore
+from support.vaults import new_vault
+
+from headrace.looker.content import RESTORE_ORDER
+from headrace.looker.exceptions import UnknownType
+from headrace.looker.restore import How, Restorer, plan
+from headrace.looker.restore.exceptions import NotRestorable
+from headrace.looker.vault import NotInVault, Status, Vault, item_of
+from headrace.sim.looker import SimulatedLooker
+from headrace.stopping import StopEvent
+
+
+@pytest.fixture
+def source() -> Iterator[SimulatedLooker]:
+    with SimulatedLooker(counts=SMALL, seed=1) as sim:
+        yield sim
+
+
+@pytest.fixture
+def target() -> Iterator[SimulatedLooker]:
+    with SimulatedLooker(counts=EMPTY, seed=2) as sim:
+        yield sim
+
+
+@pytest.fixture
+def vault(source: SimulatedLooker, tmp_path: Path) -> Iterator[Vault]:
+    vault = Vault.open(tmp_path / "looker.sqlite", create=True)
+    with vault:
+        fill(vault, source)
+        yield vault
+
+
+def _writes(sim: SimulatedLooker) -> list[str]:
+    """What was asked to be made or changed."""
+    return [arrival.target for arrival in sim.arrivals() if arrival.subject.ask == "write"]
+
+
+def _new_ids(restorer_books, vault: Vault) -> dict[tuple[str, str], str]:
+    found = {}
+    for row in vault.contents.rows():
+        entry = restorer_books.entry(row.type, row.id)
+        if entry is not None:
+            found[row.type, row.id] = entry.new_id
+    return found
+
+
+def _assert_alike(vault: Vault, client, source: SimulatedLooker, target: SimulatedLooker) -> None:
+    books = Restorer(vault, client).books
+    new_ids = _new_ids(books, vault)
+    for type_ in RESTORE_ORDER:
+        there = target.library.content(type_)
+        expected = {
+            new_ids[type_, item_id]: meaning(body, new_ids)
+            for item_id, body in source.library.content(type_).items()
+            if "::" not in item_id
+        }
+        assert {i: meaning(body, {}) for i, body in there.items()} == expected, type_
+
+
+def test_everything_into_an_empty_looker(
+    vault: Vault, source: SimulatedLooker, target: SimulatedLooker, tmp_path: Path
+) -> None:
+    with client_of(target, tmp_path) as client:
+        done = restore(vault, client)
+        assert done.failed == []
+        assert [(o.type, o.how) for o in done.problems] == [("dashboard", How.SKIPPED)]
+        assert done.counts["dashboard"] == {How.CREATED: 6, How.SKIPPED: 1}
+        assert done.counts["folder"] == {How.ADOPTED: 1, How.CREATED: 7}
+        _assert_alike(vault, client, source, target)
+        assert vault.sessions.get(done.session).status is Status.DONE
+        # And what is extracted from there is the same again, up to ids.
+        with new_vault(tmp_path / "second", source=target.url) as second:
+            fill(second, target)
+            for type_, (live, _) in second.contents.counts().items():
+                lookml = type_ == "dashboard"
+                assert live == vault.contents.counts()[type_][0] - lookml, type_
+
+
+def test_a_second_restore_makes_nothing(
+    vault: Vault, source: SimulatedLooker, target: SimulatedLooker, tmp_path: Path
+) -> None:
+    with client_of(target, tmp_path) as client:
+        restore(vault, client)
+        target.reset_log()
+        done = restore(vault, client)
+        assert _writes(target) == []
+        assert set(done.counts["look"]) == {How.UNCHANGED}
+        # What went there is made again, under a new id, and nothing else is.
+        entry = Restorer(vault, client).books.entry("look", "2")
+        assert entry is not None
+        target.library.remove("look", entry.new_id)
+        assert restore(vault, client).counts["look"] == {How.CREATED: 1, How.UNCHANGED: 3}
+        _assert_alike(vault, client, source, target)
+
+
+def test_a_change_in_the_vault_goes_to_the_item_it_became(
+    vault: Vault, source: SimulatedLooker, target: SimulatedLooker, tmp_path: Path
+) -> None:
+    with client_of(target, tmp_path) as client:
+        restore(vault, client)
+        source.library.edit("dashboard", "3", title="Renamed")
+        source.library.edit("board", "1", description="Rewritten")
+        fill(vault, source)
+        done = restore(vault, client)
+        assert done.counts["dashboard"][How.UPDATED] == 1
+        assert done.counts["board"][How.UPDATED] == 1
+        _assert_alike(vault, client, source, target)
+
+
+def test_the_same_looker_gets_back_what_it_lost(
+    vault: Vault, source: SimulatedLooker, tmp_path: Path
+) -> None:
+    before = {type_: source.library.content(type_) for type_ in RESTORE_ORDER}
+    source.library.edit("dashboard", "1", title="Broken", dashboard_elements=[])
+    source.library.trash("dashboard", "2")
+    source.library.remove("look", "1")
+    with client_of(source, tmp_path) as client:
+        source.reset_log()
+        done = restore(vault, client)
+        assert done.failed == []
+        assert done.counts["dashboard"] == {How.UPDATED: 2, How.UNCHANGED: 4, How.SKIPPED: 1}
+        assert done.counts["look"] == {How.CREATED: 1, How.UNCHANGED: 3}
+        assert set(done.counts["user"]) == {How.UNCHANGED}
+        assert "user.roles" not in done.counts
+        now = source.library.content("dashboard")
+        assert now.keys() == before["dashboard"].keys()
+        for item_id in ("1", "2"):
+            was = meaning(before["dashboard"][item_id], {})
+            assert meaning(now[item_id], {}) == was
+        source.reset_log()
+        assert set(restore(vault, client).counts["dashboard"]) == {How.UNCHANGED, How.SKIPPED}
+        assert _writes(source) == []
+
+
+def test_one_item_and_an_older_version_of_it(
+    vault: Vault, source: SimulatedLooker, tmp_path: Path
+) -> None:
+    source.library.edit("look", "2", title="Newer")
+    fill(vault, source)
+    with client_of(source, tmp_path) as client:
+        assert restore(vault, client, types=["look"], item_id="2").counts == {
+            "look": {How.UNCHANGED: 1}
+        }
+        done = restore(vault, client, types=["look"], item_id="2", version=1)
+        assert done.counts == {"look": {How.UPDATED: 1}}
+    body = json.loads(source.library.body("look", "2") or b"")
+    assert body["title"] != "Newer"
+    with pytest.raises(NotInVault, match="version 9"):
+        plan(vault, types=["look"], item_id="2", version=9)
+
+
+def test_what_is_needed_and_not_there_is_named(
+    vault: Vault, target: SimulatedLooker, tmp_path: Path
+) -> None:
+    with client_of(target, tmp_path) as client:
+        done = restore(vault, client, types=["look"], item_id="1")
+        (failed,) = done.failed
+        assert "it needs folder" in failed.reason
+        assert done.status is Status.PARTIAL
+        books = Restorer(vault, client).books
+        assert [(f.type, f.id, f.attempts) for f in books.failures()] == [("look", "1", 1)]
+        restore(vault, client, types=["look"], item_id="1")
+        assert [f.attempts for f in books.failures()] == [2]
+        restore(vault, client, types=["folder", "look"])
+        assert books.failures() == []
+
+
+def test_one_refusal_costs_one_item(
+    vault: Vault, source: SimulatedLooker, target: SimulatedLooker, tmp_path: Path
+) -> None:
+    number = target.add_fault("error,status=422,ask=write,type=group,calls=1")
+    with client_of(target, tmp_path) as client:
+        done = restore(vault, client)
+        assert [(o.type, o.id) for o in done.failed] == [("group", "1")]
+        assert vault.sessions.get(done.session).status is Status.PARTIAL
+        target.remove_fault(number)
+        again = restore(vault, client)
+        assert again.failed == []
+        assert again.counts["group"] == {How.CREATED: 1, How.UNCHANGED: 1}
+        _assert_alike(vault, client, source, target)
+
+
+def test_names_that_are_taken(vault: Vault, target: SimulatedLooker, tmp_path: Path) -> None:
+    group = json.loads(vault.contents.body("group", "1").body)
+    look = json.loads(vault.contents.body("look", "1").body)
+    target.library.create("group", {"name": group["name"]})
+    with client_of(target, tmp_path) as client:
+        restore(vault, client, types=["user", "group", "folder"])
+        books = Restorer(vault, client).books
+        folder = books.entry("folder", look["folder_id"])
+        assert folder is not None
+        mine = {"title": look["title"], "folder_id": folder.new_id, "query_id": "1"}
+        target.library.create("look", mine)
+        done = restore(vault, client, types=["look"])
+        (failed,) = done.failed
+        assert "there is another look called" in failed.reason
+        assert "--overwrite" in failed.reason
+        done = restore(vault, client, types=["look"], overwrite=True)
+        assert done.counts["look"] == {How.ADOPTED: 1, How.UNCHANGED: 3}
+    assert len(target.library.ids("group")) == 2
+    assert len(target.library.ids("look")) == 4
+
+
+def test_a_stop_keeps_what_is_done_and_the_next_run_goes_on(
+    vault: Vault, source: SimulatedLooker, target: SimulatedLooker, tmp_path: Path
+) -> None:
+    stop = StopEvent()
+    seen = []
+
+    def tell(outcome) -> None:
+        seen.append(outcome)
+        if len(seen) == 12:
+            stop.set()
+
+    with client_of(target, tmp_path) as client:
+        first = restore(vault, client, stop=stop, tell=tell)
+        assert first.stopped
+        assert vault.sessions.get(first.session).status is Status.INTERRUPTED
+        target.reset_log()
+        second = restore(vault, client)
+        assert second.session == first.session
+        # What was done in this session is not even looked at again.
+        gets = [a.target for a in target.arrivals() if a.subject.ask == "item"]
+        assert not any("/users/" in got for got in gets)
+        _assert_alike(vault, client, source, target)
+
+
+@pytest.mark.parametrize("after", [1, 2, 5, 9, 17, 22, 30, 41, 55])
+def test_killed_at_any_request_nothing_is_made_twice(
+    vault: Vault, source: SimulatedLooker, target: SimulatedLooker, tmp_path: Path, after: int
+) -> None:
+    """The process ends right after a write was carried out, before it could note the answer."""
+
+    class Killed(BaseException):
+        pass
+
+    with client_of(target, tmp_path) as client:
+
+        class Dying:
+            source = client.source
+            ask = staticmethod(client.ask)
+            left = after
+
+            def send(self, *args, **options):
+                answer = client.send(*args, **options)
+                self.left -= 1
+                if self.left <= 0:
+                    raise Killed
+                return answer
+
+        with pytest.raises(Killed):
+            restore(vault, Dying())
+        done = restore(vault, client)
+        assert done.failed == []
+        _assert_alike(vault, client, source, target)
+
+
+def test_unknown_fields_go_along_unless_they_are_refused(
+    vault: Vault, target: SimulatedLooker, tmp_path: Path
+) -> None:
+    with client_of(target, tmp_path) as client:
+        restore(vault, client, types=["user", "folder", "dashboard"])
+        books = Restorer(vault, client).books
+        entry = books.entry("dashboard", "1")
+        assert entry is not None
+        body = json.loads(target.library.body("dashboard", entry.new_id) or b"")
+        assert body["a_field_of_tomorrow"] == {"kept": True}
+
+
+def test_a_body_of_another_shape_costs_itself(
+    vault: Vault, target: SimulatedLooker, tmp_path: Path
+) -> None:
+    session = vault.sessions.begin("pack")
+    odd = item_of("dashboard", b'{"id": "99", "title": "odd", "folder": "nowhere"}')
+    vault.upsert_many(session, [odd], origin="pack")
+    with client_of(target, tmp_path) as client:
+        done = restore(vault, client, types=["user", "folder", "dashboard"])
+        assert [(o.id, "shape" in o.reason) for o in done.failed] == [("99", True)]
+        assert done.counts["dashboard"][How.CREATED] == 6
+
+
+def test_what_cannot_be_restored_is_said_before_anything_is_sent(vault: Vault) -> None:
+    with pytest.raises(NotRestorable, match="LookML"):
+        plan(vault, types=["explore"])
+    with pytest.raises(UnknownType):
+        plan(vault, types=["dashbord"])
+    with pytest.raises(NotInVault):
+        plan(vault, types=["look"], item_id="999")
+
+
+def test_a_dry_run_says_what_would_come_and_asks_nothing(
+    vault: Vault, target: SimulatedLooker, tmp_path: Path
+) -> None:
+    with client_of(target, tmp_path) as client:
+        restorer = Restorer(vault, client)
+        steps = plan(vault)
+        assert {restorer.expected(step) for step in steps} == {How.CREATED, How.SKIPPED}
+        assert [step.type for step in steps] == sorted(
+            (step.type for step in steps), key=RESTORE_ORDER.index
+        )
+        assert target.arrivals() == []
