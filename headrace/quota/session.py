@@ -116,6 +116,11 @@ class Session:
             OutageError: the breaker has been open for longer than the outage limit.
             QuotaUnavailable: the shared file cannot be used.
         """
+        permit = self._acquired(request)
+        self.counters.count(admitted=request.weight)
+        return permit
+
+    def _acquired(self, request: Request) -> Permit:
         while True:
             given = self._pass(request)
             permit = None
@@ -125,7 +130,6 @@ class Session:
                 if permit is None:
                     self.breaker.dropped(given)
             if permit is not None:
-                self.counters.count(admitted=request.weight)
                 return permit
 
     def take(self, request: Request) -> None:
@@ -274,6 +278,10 @@ class Session:
             elif held.tight or look_again <= now:
                 request.pause_until(held.at)
                 held = book.confirm(held)
+            elif held.at - now > book.shortest:
+                # It rests on permits that rest on others: each adds a guard until it has left.
+                request.pause_until(held.at - book.shortest // 2)
+                held = book.tighten(held, fix=False)
             else:
                 request.pause_until(look_again)
                 held = book.tighten(held)
@@ -306,7 +314,7 @@ class Session:
             return permit._replace(left=now)
         if permit.slot.late(now - SPARE):
             self.give_back(permit)
-            return self.acquire(request)
+            return self._acquired(request)
         book.settle(permit.slot, now)
         if now - permit.left > SPARE:
             book.flush()
@@ -339,6 +347,8 @@ class Session:
             book.ease(permit.left)
         if book.config.anchor_cap_ms and now - permit.left < book.shortest:
             book.settle(slot, self._anchor.arrived(permit.left, now))
+        if book.urgent:
+            book.flush()
 
     async def in_thread(
         self, work: Callable[[StopEvent], T], undo: Callable[[T], object] | None = None

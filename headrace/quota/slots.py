@@ -29,7 +29,6 @@ from headrace.quota.config import QuotaConfig
 from headrace.quota.lanes import NOBODY, OVERTAKES, Lane
 from headrace.quota.overtake import FIXED, Waiting, overtaken
 from headrace.quota.register import Register
-from headrace.quota.settling import Settler
 from headrace.quota.status import BookStatus
 from headrace.quota.storage import StateFile
 from headrace.quota.timing import Timing, windows
@@ -46,13 +45,11 @@ _HOLDER = "SELECT seq, at, until, ticket FROM slots WHERE seq = ?"
 _HOLDING = "SELECT seq, at, until, ticket FROM slots WHERE ticket = ?"
 _HAND_OVER = "UPDATE slots SET ticket = ?, owner = ?, lane = ?, passes = ? WHERE seq = ?"
 _MOVE = "UPDATE slots SET at = ?, until = ? WHERE seq = ?"
-_PIN = "UPDATE slots SET at = ?, until = ?, passes = ? WHERE seq BETWEEN ? AND ?"
+_RESET = "UPDATE slots SET at = ?, until = ?, passes = ifnull(?, passes) WHERE seq BETWEEN ? AND ?"
 _MOMENTS = "SELECT until FROM slots WHERE until > 0 ORDER BY until DESC"
 
 #: The last part of its guard, which a permit leaves to its caller for getting going.
 SPARE = 3 * MS
-#: The time for a caller to be on its way with its permit.
-_SETTLE_AFTER_S = 0.05
 #: A slot this near is not taken from its holder any more.
 _IMMINENT = MS // 5
 #: Old rows go a few at a time, so that a book of millions never makes anybody wait.
@@ -112,7 +109,6 @@ class SlotBook:
         self._sparse = max(length / limit for limit, length in self._windows) >= self.guard
         self.slowed = False
         self._mutex = threading.Lock()
-        self._settler = Settler(self.flush, _SETTLE_AFTER_S)
         self._left: deque[tuple[int, int]] = deque()  # (until, seq) of permits to settle
         self._register = Register(path, config, clock, self.longest)
         self._timing = Timing(config, self._register)
@@ -147,15 +143,15 @@ class SlotBook:
         with self._mutex:
             return self._file.change(self._book, lane, weight, by, waiting, reach)
 
-    def tighten(self, slot: Slot) -> Slot | None:
-        """Look again, shortly before the moment, when earlier permits have settled.
+    def tighten(self, slot: Slot, *, fix: bool = True) -> Slot | None:
+        """Look again, before the moment, when earlier permits have settled.
 
-        The slot may move, forward as a rule, and is fixed then.
+        The slot may move, forward as a rule, and is fixed then if that is wanted.
 
         None when the booking is gone (the quota was reset or its file replaced).
         """
         with self._mutex:
-            return self._file.change(self._tighten, slot)
+            return self._file.change(self._tighten, slot, fix)
 
     def confirm(self, slot: Slot) -> Slot | None:
         """Ask, when the moment has come, whether the booking still holds it.
@@ -183,16 +179,20 @@ class SlotBook:
     def settle(self, slot: Slot, until: int) -> None:
         """Note when a permit really left; written with this process's next booking.
 
-        Where permits are further apart than their guard and others want them too, it is written
-        in a moment, since this process may not be back before somebody books by it.
-
         Calling it again corrects the moment. `until` may lie after the slot's own, where the
         answer shows that the server counted the request later.
         """
         for seq in range(slot.seq - slot.weight + 1, slot.seq + 1):
             self._left.append((until, seq))
-        if self._sparse and not self._register.alone:
-            self._settler.soon()
+
+    @property
+    def urgent(self) -> bool:
+        """Whether others gain by knowing at once when a permit left.
+
+        Where permits are further apart than their guard, this process may not be back before
+        somebody books by that moment.
+        """
+        return self._sparse and not self._register.alone
 
     def flush(self) -> None:
         """Write at once what has settled."""
@@ -238,7 +238,6 @@ class SlotBook:
 
     def close(self) -> None:
         """Settle, sign off and close the file."""
-        self._settler.close()
         with self._mutex:
             self._file.change(self._leave)
             self._file.close()
@@ -320,7 +319,7 @@ class SlotBook:
             return None
         return slot._replace(seq=row[0], at=row[1], until=row[2], tight=False, fixed=False)
 
-    def _tighten(self, connection: sqlite3.Connection, slot: Slot) -> Slot | None:
+    def _tighten(self, connection: sqlite3.Connection, slot: Slot, fix: bool) -> Slot | None:
         self._write_settled(connection)
         now = self._clock.now()
         held = self._held(connection, slot)
@@ -328,9 +327,10 @@ class SlotBook:
             return None
         state = self._register.state(connection, now)
         at = self._timing.booked_slot(connection, now, state, held.seq, held.weight)
+        until, passes = at + self.guard, FIXED if fix else None
         first = held.seq - held.weight + 1
-        connection.execute(_PIN, (at, at + self.guard, FIXED, first, held.seq))
-        return held._replace(at=at, until=at + self.guard, tight=True, fixed=True)
+        connection.execute(_RESET, (at, until, passes, first, held.seq))
+        return held._replace(at=at, until=until, tight=fix, fixed=fix)
 
     def _confirm(self, connection: sqlite3.Connection, slot: Slot) -> Slot | None:
         now = self._clock.now()

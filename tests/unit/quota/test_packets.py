@@ -29,7 +29,7 @@ def test_a_packet_is_handed_out_in_order_each_permit_once() -> None:
 def test_what_is_not_used_within_its_guard_is_void() -> None:
     packets = Packets()
     packets.give(LANE, 0, packet(3))
-    slot, void = packets.next(LANE, 18 * MS)
+    slot, void = packets.next(LANE, 11 * MS)
     assert slot is None
     assert [one.seq for one in void] == [99, 100]
 

@@ -61,7 +61,7 @@ class World:
             assert isinstance(booked, Slot)
             return booked
         if slot.at > self.at:
-            return slot if slot.fixed else book.tighten(slot)
+            return slot if slot.fixed else book.tighten(slot, fix=slot.at - self.at < book.shortest)
         if not slot.fixed:
             held = book.confirm(slot)
             if held is None or not held.fixed:
@@ -92,7 +92,8 @@ class World:
             late += chance.randrange(80 * MS)
         if slot is None:
             return self.at + late + chance.choice([0, 0, chance.randrange(S)])
-        look_again = slot.at - 2 * book.guard
+        far = slot.at - self.at > book.shortest
+        look_again = slot.at - (book.shortest // 2 if far else 2 * book.guard)
         straight = slot.fixed or slot.tight or look_again <= self.at
         return max(self.at, slot.at if straight else look_again) + late
 
