@@ -8,7 +8,19 @@ from typing import Annotated
 import typer
 
 from headrace import __version__
-from headrace.cli import blocks, breaker, checkpoint, lease, looker, metrics, pull, quota, sim, up
+from headrace.cli import (
+    blocks,
+    breaker,
+    checkpoint,
+    lease,
+    looker,
+    metrics,
+    pull,
+    quota,
+    sim,
+    sot,
+    up,
+)
 from headrace.cli.alarms import command as alarms
 from headrace.cli.audit import audit
 from headrace.cli.common import CommonOptionsGroup, LogFormat, LogLevel, say_error, set_up_logs
@@ -46,6 +58,7 @@ app.add_typer(quota.app, name="quota")
 app.add_typer(breaker.app, name="breaker")
 app.add_typer(metrics.app, name="metrics")
 app.add_typer(sim.app, name="sim")
+app.add_typer(sot.app, name="sot")
 
 
 def _print_version(asked: bool) -> None:

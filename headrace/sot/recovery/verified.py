@@ -73,13 +73,7 @@ def verified_runs(store: SotStore, chain: ChainEnd) -> Iterator[tuple[bytes, Pos
             last_seq=head.position.next_seq - 1,
         )
     if floor is not None and position is not None and position.next_seq < floor.next_seq:
-        raise DamagedLog(
-            where,
-            "records that were acknowledged are gone, with the head that counted them",
-            symbol_id=symbol_id,
-            seq=position.next_seq,
-            last_seq=floor.next_seq - 1,
-        )
+        raise _gone(where, symbol_id, position.next_seq, floor)
 
 
 def _checked(block: Block, position: Position, end: int | None) -> tuple[bytes, Position]:
@@ -164,3 +158,55 @@ def _check_floor(block: Block, run: bytes, position: Position, floor: Position) 
             symbol_id=block.symbol_id,
             seq=floor.next_seq - 1,
         )
+
+
+def check_floor(store: SotStore, chain: ChainEnd) -> None:
+    """Return if the chain has passed its floor, by the digests that the store keeps.
+
+    Raises:
+        DamagedLog: it ends before the floor, or has another history there.
+    """
+    head, floor = chain.head, chain.floor
+    if head is None or floor is None:
+        return
+    if head.position.next_seq < floor.next_seq:
+        raise _gone(store.location, chain.symbol_id, head.position.next_seq, floor)
+    if head.position == floor or floor.next_seq == head.first_seq:
+        return
+    last_seq = floor.next_seq - 1
+    position = None
+    for block in store.scan(chain.symbol_id, from_seq=last_seq, to_seq=last_seq):
+        if block.first_seq == head.first_seq:
+            position = genesis(chain.symbol_id, head.first_seq)
+        if position is None or position.next_seq != block.first_seq:
+            position = _position_before(store, block)
+        if block.first_seq <= last_seq < block.first_seq + block.count:
+            _check_floor(block, block.frames, position, floor)
+            return
+        position = block.after or position
+
+
+def _position_before(store: SotStore, block: Block) -> Position:
+    """The position in front of a block, from what is stored with the one before it."""
+    before = block.first_seq - 1
+    found = None
+    for earlier in store.scan(block.symbol_id, from_seq=before, to_seq=before):
+        found = earlier.after
+    if found is None:
+        raise DamagedLog(
+            block.where,
+            "the store keeps no digest before it",
+            symbol_id=block.symbol_id,
+            seq=block.first_seq,
+        )
+    return found
+
+
+def _gone(where: str, symbol_id: int, next_seq: int, floor: Position) -> DamagedLog:
+    return DamagedLog(
+        where,
+        "records that were acknowledged are gone, with the head that counted them",
+        symbol_id=symbol_id,
+        seq=next_seq,
+        last_seq=floor.next_seq - 1,
+    )

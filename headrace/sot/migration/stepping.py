@@ -1,0 +1,148 @@
+"""Steps of a migration, as commands take them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from headrace.errors import ConfigurationError
+from headrace.pull.receipts import Status
+from headrace.sot.exceptions import MalformedInput
+from headrace.sot.migration.backfilling import Backfill
+from headrace.sot.migration.comparing import Comparison, compare
+from headrace.sot.migration.dual import write_both
+from headrace.sot.migration.old import OldLog
+from headrace.sot.migration.phases import Phase, WrongPhase, target_of
+from headrace.sot.reports import SotReport
+from headrace.sot.requests import MigrateRequest
+from headrace.sot.sources.places import find_places
+from headrace.sot.sources.reading import read_places
+from headrace.sot.store import SotStore
+from headrace.stopping import StopEvent
+
+
+@dataclass
+class Migration:
+    """One step under way.
+
+    Attributes:
+        on_records: told how many records are done.
+    """
+
+    request: MigrateRequest
+    new: SotStore
+    stop: StopEvent
+    on_records: Callable[[int], None]
+    status: Status = Status.DONE
+    message: str = ""
+    problems: list[str] = field(default_factory=list)
+    details: dict[str, Any] = field(default_factory=dict)
+
+    def take(self, run: str) -> SotReport:
+        """Do what the request says.
+
+        Raises:
+            WrongPhase: the step does not lead on from where the migration stands.
+            HeadraceError: of either log.
+        """
+        started_s = time.monotonic()
+        creating = self.request.action == "write"
+        old = OldLog(self.request.old, create=creating)
+        getattr(self, f"_{self.request.action}")(old)
+        phase, head, cursor = old.phase(), old.head(), old.cursor()
+        lag = head.next_seq - cursor.old_next
+        self.details |= {
+            "old": old.location,
+            "phase": phase.value,
+            "reads": phase.reads,
+            "old_records": head.next_seq - 1,
+            "behind": lag,
+        }
+        stand = f"phase {phase.value}, reads from the {phase.reads} log, {lag:,} records behind"
+        return SotReport(
+            run=run,
+            action="migrate",
+            status=self.status,
+            store=self.new.location,
+            message=f"{self.message}; {stand}" if self.message else stand,
+            elapsed_s=time.monotonic() - started_s,
+            details=self.details,
+            problems=tuple(self.problems),
+            stopped=self.stop.is_set(),
+        )
+
+    def _status(self, old: OldLog) -> None:
+        """Nothing but the report."""
+
+    def _begin(self, old: OldLog) -> None:
+        old.step("begin")
+        self.message = "both logs are written from now on"
+
+    def _write(self, old: OldLog) -> None:
+        if not self.request.source:
+            raise ConfigurationError("write needs a source", hint="--source FILE, or -")
+        chunks = read_places(find_places(self.request.source, stop=self.stop))
+        read_before = old.head().next_seq
+        try:
+            report = write_both(
+                chunks, old, self.new, batch=self.request.batch, on_records=self.on_records
+            )
+        except MalformedInput as error:
+            written = old.head().next_seq - read_before
+            self.status = Status.PARTIAL if written else Status.FAILED
+            self.problems.append(str(error))
+            self.message = f"{written:,} records written"
+            return
+        self.details |= {"read": report.read, "written": report.written}
+        self.message = f"{report.written:,} records written"
+        if report.behind:
+            self.status = Status.PARTIAL
+            self.problems.append("the new log is behind; a backfill brings it up")
+
+    def _backfill(self, old: OldLog) -> None:
+        if old.phase() not in (Phase.DUAL, Phase.NEW):
+            raise WrongPhase("backfill", old.phase())
+        added = Backfill(
+            old,
+            self.new,
+            batch=self.request.batch,
+            on_records=self.on_records,
+            stop=self.stop,
+        ).run()
+        self.details["added"] = added
+        self.message = f"{added:,} records added to the new log"
+
+    def _compare(self, old: OldLog) -> None:
+        self._compared(old)
+
+    def _switch(self, old: OldLog) -> None:
+        if target_of("switch", old.phase()) is old.phase():
+            return
+        Backfill(old, self.new, batch=self.request.batch, stop=self.stop).run()
+        if self._compared(old).equal and not self.stop.is_set():
+            old.step("switch")
+            self.message += "; reads are switched"
+
+    def _back(self, old: OldLog) -> None:
+        old.step("back")
+        self.message = "reads are from the old log again; it has all that was written"
+
+    def _end(self, old: OldLog) -> None:
+        target_of("end", old.phase())
+        if old.phase() is Phase.NEW and not self._compared(old).equal:
+            return
+        old.step("end")
+        self.message = "the old log takes nothing more; it stays as it is"
+
+    def _compared(self, old: OldLog) -> Comparison:
+        found = compare(old, self.new, on_records=self.on_records)
+        self.details |= {"compared": found.records, "equal": found.equal}
+        self.problems += found.differences
+        if found.equal:
+            self.message = f"{found.records:,} records of {found.symbols:,} symbols are equal"
+        else:
+            self.status = Status.PARTIAL
+            self.message = f"{len(found.differences):,} symbols differ; nothing was switched"
+        return found

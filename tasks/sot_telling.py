@@ -1,0 +1,122 @@
+"""How a run of the log is shown in the Prefect UI, and how it ends."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import replace
+from types import TracebackType
+from typing import Any
+from uuid import UUID
+
+from prefect.artifacts import (
+    create_markdown_artifact,
+    create_progress_artifact,
+    create_table_artifact,
+    update_progress_artifact,
+)
+from prefect.runtime import flow_run
+from prefect.states import Cancelled, Completed, Failed, State
+
+from blocks.api import API_ERRORS, require_api
+from headrace.pull.receipts import Status
+from headrace.sot.reports import SotReport
+from tasks.events import emit
+from tasks.sot_runs import Progress
+
+log = logging.getLogger(__name__)
+
+_UPDATE_S = 1.0
+_REST_S = 30.0
+_MOST_ROWS = 500
+_MOST_EVENTS = 20
+
+
+class ProgressBar:
+    """What a run has done so far, at most once a second; a stream has no known end."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._id: UUID | None = None
+        self._next = 0.0
+
+    def __enter__(self) -> ProgressBar:
+        self.tick()
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if exc is None and self._next - time.monotonic() <= _UPDATE_S:
+            self._next = 0.0
+            self.tick(100.0)
+
+    def tick(self, percent: float = 0.0) -> None:
+        """Bring it up to date, if it is time."""
+        now = time.monotonic()
+        if now < self._next:
+            return
+        self._next = now + _UPDATE_S
+        try:
+            require_api()
+            if self._id is None:
+                made = create_progress_artifact(
+                    progress=percent, key="headrace-sot-progress", description=self._progress.text
+                )
+                self._id = made if isinstance(made, UUID) else None
+            else:
+                update_progress_artifact(
+                    self._id, progress=percent, description=self._progress.text
+                )
+        except API_ERRORS as error:
+            log.info("progress is not shown for a while: %s", error)
+            self._next = now + _REST_S
+
+
+def conclude_sot(report: SotReport) -> State[SotReport]:
+    """Publish, and choose the state: Completed, Partial, Failed, Cancelled."""
+    report = replace(report, ui_url=flow_run.ui_url or None)
+    _publish(report)
+    for problem in report.problems[:_MOST_EVENTS]:
+        emit("sot.problem", {"store": report.store, "problem": problem})
+    if report.stopped:
+        return Cancelled(message=report.message, data=report)
+    if report.status is Status.DONE:
+        return Completed(message=report.message, data=report)
+    return Failed(name=report.status.value.title(), message=report.message, data=report)
+
+
+def _publish(report: SotReport) -> None:
+    """The tables of the UI; an absent API is no failure of the run."""
+    try:
+        require_api()
+        create_table_artifact(
+            table=[_plain(row) for row in report.rows[:_MOST_ROWS]],
+            key=f"headrace-sot-{report.action}",
+            description=report.message,
+        )
+        create_markdown_artifact(
+            markdown=_markdown(report),
+            key="headrace-sot-summary",
+            description=f"What sot {report.action} did",
+        )
+    except API_ERRORS as error:
+        log.warning("the report is not shown in the UI: %s", error)
+
+
+def _markdown(report: SotReport) -> str:
+    lines = [f"**{report.status.value}**: {_safe(report.message)}", ""]
+    lines += [f"- {_safe(problem)}" for problem in report.problems[:_MOST_ROWS]]
+    return "\n".join(lines)
+
+
+def _safe(text: str) -> str:
+    """A name from outside is no markup."""
+    return "".join(f"\\{char}" if char in "\\`*_{}[]<>#|!" else char for char in text)
+
+
+def _plain(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: _safe(cell) if isinstance(cell, str) else cell for name, cell in row.items()}
