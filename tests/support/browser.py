@@ -1,0 +1,36 @@
+"""A real Chromium on the pages of a Prefect server."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from playwright.sync_api import Page, sync_playwright
+
+#: Found on the machine, never downloaded by Playwright.
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or ""
+_ARGUMENTS = (
+    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"),
+    *("--disable-background-networking", "--disable-component-update", "--no-proxy-server"),
+)
+
+
+@contextmanager
+def browser_page(width: int = 1280, height: int = 900) -> Iterator[Page]:
+    """A page of a browser of its own; whatever the page asks of other hosts is not sent."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(_ARGUMENTS))
+        try:
+            context = browser.new_context(
+                viewport={"width": width, "height": height}, color_scheme="light"
+            )
+            context.route(
+                lambda url: "//127.0.0.1" not in url and "//localhost" not in url,
+                lambda route: route.abort(),
+            )
+            page = context.new_page()
+            page.set_default_timeout(30_000)
+            yield page
+        finally:
+            browser.close()
