@@ -5,7 +5,14 @@ from __future__ import annotations
 from prefect import flow
 from prefect.states import State
 
-from flows.sot_requests import MigrateAction, Old, Rows, StoreLocation, sot_request
+from flows.sot_requests import (
+    Action,
+    MoreSource,
+    Old,
+    Rows,
+    StoreLocation,
+    sot_request,
+)
 from headrace.sot.reports import SotReport
 from headrace.sot.requests import MigrateRequest
 from tasks.runs import flow_run_id
@@ -18,8 +25,8 @@ from tasks.sot_telling import conclude_sot
 def sot_migrate(
     old: Old,
     store: StoreLocation = "",
-    action: MigrateAction = "status",
-    source: str = "",
+    action: Action = "status",
+    source: MoreSource = "",
     batch: Rows = 500,
 ) -> State[SotReport]:
     """Take one step of a migration; each may be repeated, and resumes where a kill left it.

@@ -5,7 +5,15 @@ from __future__ import annotations
 from prefect import flow
 from prefect.states import State
 
-from flows.sot_requests import Out, OutFormat, StoreLocation, Symbols, sot_request
+from flows.sot_requests import (
+    Heads,
+    Out,
+    PastDamage,
+    ReplayFormat,
+    StoreLocation,
+    Symbols,
+    sot_request,
+)
 from headrace.sot.reports import SotReport
 from headrace.sot.requests import RecoverRequest
 from tasks.runs import flow_run_id
@@ -18,10 +26,10 @@ from tasks.sot_telling import conclude_sot
 def sot_recover(
     out: Out,
     store: StoreLocation = "",
-    format: OutFormat = "frames",  # noqa: A002 - the option's name
+    format: ReplayFormat = "frames",  # noqa: A002 - the option's name
     symbols: Symbols = [],  # noqa: B006 - the form reads it, nobody changes it
-    past_damage: bool = False,
-    heads: bool = True,
+    past_damage: PastDamage = False,
+    heads: Heads = True,
 ) -> State[SotReport]:
     """Write the log as a stream equal to what came in; nothing damaged is handed on as good.
 

@@ -7,10 +7,11 @@ from prefect.states import State
 
 from flows.sot_requests import (
     Blocks,
+    Heads,
+    Mode,
     Processes,
     StoreLocation,
     Symbols,
-    VerifyMode,
     sot_request,
 )
 from headrace.sot.reports import SotReport
@@ -24,11 +25,11 @@ from tasks.sot_telling import conclude_sot
 @flow(name="sot-verify", persist_result=False, log_prints=False)
 def sot_verify(
     store: StoreLocation = "",
-    mode: VerifyMode = "full",
+    mode: Mode = "full",
     symbols: Symbols = [],  # noqa: B006 - the form reads it, nobody changes it
     blocks: Blocks = 8,
     processes: Processes = -1,
-    heads: bool = True,
+    heads: Heads = True,
 ) -> State[SotReport]:
     """Find any damage, gap, fork or reordering in the log, and name it.
 

@@ -14,12 +14,14 @@ from prefect.states import State
 
 from flows.sot_requests import (
     Batch,
+    Chain,
     FirstSeq,
+    InFormat,
     Processes,
     Shards,
     Source,
-    SourceFormat,
     StoreLocation,
+    VerifyToo,
     sot_request,
 )
 from headrace.sot.reports import SotReport
@@ -34,13 +36,13 @@ from tasks.sot_writing import write_shards
 def sot_write(
     source: Source,
     store: StoreLocation = "",
-    format: SourceFormat = "auto",  # noqa: A002 - the option's name
+    format: InFormat = "auto",  # noqa: A002 - the option's name
     shards: Shards = 8,
     processes: Processes = -1,
     batch: Batch = 0,
-    chain: bool = False,
+    chain: Chain = False,
     first_seq: FirstSeq = 1,
-    verify: bool = False,
+    verify: VerifyToo = False,
 ) -> State[SotReport]:
     """Put every record of a stream into its symbol's chain; what is there already is left alone.
 

@@ -11,9 +11,11 @@ from pydantic.fields import FieldInfo
 from typer.models import ArgumentInfo, OptionInfo
 
 from headrace.cli.main import app
+from headrace.cli.sot import app as sot
 
 FLOWS = Path(__file__).parents[2] / "flows"
 COMMANDS = {command.name: command.callback for command in app.registered_commands}
+COMMANDS |= {f"sot_{command.name}": command.callback for command in sot.registered_commands}
 NAMES = sorted(path.stem for path in FLOWS.glob("*.py") if path.stem in COMMANDS)
 
 #: It is about how the command speaks, not about what the flow does.
@@ -46,11 +48,12 @@ def kind_of(parameter: inspect.Parameter) -> object:
         # What the form says of each item is no part of the kind.
         [item] = typing.get_args(kind)
         kind = list[typing.get_args(item)[0] if typing.get_args(item) else item]
-    return list[str] if kind == (list[str] | None) else kind
+    optional = {list[item] | None: list[item] for item in (str, int)}
+    return optional.get(kind, kind)
 
 
 def default_of(parameter: inspect.Parameter) -> object:
-    left_out = parameter.default is None and kind_of(parameter) == list[str]
+    left_out = parameter.default is None and typing.get_origin(kind_of(parameter)) is list
     return [] if left_out else parameter.default
 
 
@@ -71,7 +74,7 @@ def bounds_of(parameter: inspect.Parameter) -> dict[str, float | None]:
 
 
 def test_there_are_flows_with_commands():
-    assert "backfill" in NAMES
+    assert {"backfill", "sot_write", "sot_verify", "sot_recover", "sot_migrate"} <= set(NAMES)
 
 
 @pytest.mark.parametrize("name", NAMES)
