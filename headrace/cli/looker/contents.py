@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import asdict
+from itertools import islice
 from typing import Annotated, Any
 
 import typer
@@ -24,6 +25,9 @@ from headrace.cli.looker.options import (
 from headrace.looker.content import TYPES, content_of
 from headrace.looker.vault import Body, Row, Session, Vault
 
+#: A table of more is no help to anybody.
+_MOST_SHOWN = 1_000
+
 
 def list_items(
     type_: Annotated[
@@ -36,18 +40,22 @@ def list_items(
     ] = False,
     folder: Annotated[str | None, typer.Option(help="Only in the folder with this id.")] = None,
     text: Annotated[str, typer.Option("--search", help="Only where the name or id holds it.")] = "",
-    limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 1_000_000,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="At most so many; without --json 1,000 at most.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """List the items of a vault: type, id, name, folder, when changed and when seen last."""
     (wanted,) = known_types([type_]) if type_ else ("",)
     with opened(vault) as source:
         rows = source.contents.rows(wanted, deleted=deleted, folder=folder, text=text)
-        found = [row for row, _ in zip(rows, range(limit), strict=False)]
+        found = list(islice(rows, limit or (None if as_json else _MOST_SHOWN)))
     if as_json:
         print_json({"items": [_as_dict(row) for row in found]})
     elif found:
         Console().print(_table(found))
+        if limit is None and len(found) == _MOST_SHOWN:
+            typer.echo(f"the first {_MOST_SHOWN:,}; see --limit, --search, --json")
     else:
         typer.echo("the vault holds nothing of that kind")
 
@@ -166,15 +174,17 @@ def _version(body: Body) -> dict[str, Any]:
 
 
 def _table(rows: list[Row]) -> Table:
-    table = Table("type", "id", "name", "folder", "updated", "seen", "version", "deleted")
+    table = Table()
+    for name in ("type", "id", "name", "folder", "updated", "seen", "version", "deleted"):
+        table.add_column(name, no_wrap=name in ("type", "updated", "seen"), overflow="fold")
     for row in rows:
         cells = (
             row.type,
             row.id,
             one_line(row.name),
             row.folder or "",
-            (row.updated_at or "")[:19],
-            row.seen_at[:19],
+            (row.updated_at or "")[:10],
+            row.seen_at[:10],
             str(row.version),
             row.deletion or "",
         )

@@ -57,6 +57,17 @@ class VaultDamaged(StateError):
         self.reason = reason
 
 
+class BodyDamaged(VaultDamaged):
+    """One stored body is not what it was; the rest of the vault may be whole."""
+
+    def __init__(self, path: Path, type_: str, item_id: str, version: int, wrong: str) -> None:
+        super().__init__(path, f"version {version} of {type_} {item_id!r} {wrong}")
+        self.type = type_
+        self.id = item_id
+        self.version = version
+        self.wrong = wrong
+
+
 class VaultTooNew(StateError):
     """A later version of Headrace wrote the file."""
 

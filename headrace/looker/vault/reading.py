@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from headrace.looker.vault.codec import UnknownCodec, decompress, digest
-from headrace.looker.vault.exceptions import NotInVault, VaultDamaged
+from headrace.looker.vault.exceptions import BodyDamaged, NotInVault
 from headrace.looker.vault.file import VaultFile
 from headrace.looker.vault.model import Body, Moved, Row
 
@@ -29,6 +29,7 @@ _MOVED = (
     f" {_EVENT_AT.format(at='?1')}, {_EVENT_AT.format(at='?2')}"
 )
 _AT_ONCE = 500
+_BODIES_AT_ONCE = 50
 
 
 class Contents:
@@ -146,6 +147,30 @@ class Contents:
             raise NotInVault(type_, item_id)
         return [self._checked(row) for row in rows]
 
+    def audited(self, type_: str = "") -> Iterator[tuple[str, str, int, str]]:
+        """Every version with what is wrong with it (nothing, as a rule): type, id, version, wrong.
+
+        In the order in which they were stored, in bounded memory.
+        """
+        after = 0
+        while True:
+            with self._file.reading() as db:
+                rows = db.execute(
+                    f"SELECT body.rowid, {_BODY} FROM body JOIN item ON item.key = body.item"
+                    " WHERE body.rowid > ? AND (type = ? OR ? = '') ORDER BY body.rowid LIMIT ?",
+                    (after, type_, type_, _BODIES_AT_ONCE),
+                ).fetchall()
+            for _, *row in rows:
+                try:
+                    self._checked(tuple(row))
+                except BodyDamaged as error:
+                    yield error.type, error.id, error.version, error.wrong
+                else:
+                    yield row[0], row[1], row[2], ""
+            if len(rows) < _BODIES_AT_ONCE:
+                return
+            after = rows[-1][0]
+
     def moved(self, before: int, after: int, *, types: Iterable[str] = ()) -> list[Moved]:
         """Items of which a version or an event was stored after one session and up to another."""
         wanted = tuple(types)
@@ -166,11 +191,14 @@ class Contents:
 
     def _checked(self, row: tuple[Any, ...]) -> Body:
         type_, item_id, version, session, stored_at, origin, hash_, size_bytes, codec, packed = row
-        name = f"version {version} of {type_} {item_id!r}"
+        wrong = ""
         try:
             body = decompress(codec, packed, size_bytes)
         except (UnknownCodec, OSError, ValueError) as error:
-            raise VaultDamaged(self._file.path, f"{name} does not decompress ({error})") from error
-        if digest(body) != hash_:
-            raise VaultDamaged(self._file.path, f"{name} is not what was stored (its hash differs)")
+            wrong = f"does not decompress ({error})"
+        else:
+            if digest(body) != hash_:
+                wrong = "is not what was stored (its hash differs)"
+        if wrong:
+            raise BodyDamaged(self._file.path, type_, item_id, version, wrong)
         return Body(type_, item_id, version, session, stored_at, origin, hash_, body)

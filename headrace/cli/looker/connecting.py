@@ -1,0 +1,93 @@
+"""A client of a Looker for one command, behind the same quota as every extraction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Annotated
+from urllib.parse import urlsplit
+
+import typer
+
+from headrace.leases import hold, open_leases
+from headrace.logs import hide
+from headrace.looker.client import LookerClient, open_client
+from headrace.looker.turns import vault_lease
+from headrace.looker.vault import Vault, VaultOfAnother
+from headrace.settings import load_settings
+from headrace.signals import stop_on_signals
+from headrace.stopping import StopEvent
+
+BaseUrl = Annotated[
+    str, typer.Option(help="Address of the Looker or block:NAME. [LOOKERSDK_BASE_URL]")
+]
+Rate = Annotated[
+    list[str],
+    typer.Option(
+        help="What the Looker allows: 10/s,100/m (repeatable), or block:NAME; none lifts it, for "
+        "simulators. [HEADRACE_LOOKER_RATE]"
+    ),
+]
+_OUTAGE_LIMIT_S = 1800.0
+
+
+@contextmanager
+def connected(
+    base_url: str, rate: list[str], *, stop: StopEvent, workers: int = 4
+) -> Iterator[LookerClient]:
+    """A client that is logged in.
+
+    Raises:
+        ConfigurationError: something cannot be used, or the login is refused.
+        ConnectionFailed: nobody listens there.
+    """
+    # Prefect, which blocks are made of, takes a second to import.
+    from blocks.resolve import looker_of, quota_of
+
+    settings = load_settings()
+    connection = looker_of(base_url)
+    hide(connection.client_secret.get_secret_value())
+    quota = quota_of(
+        ",".join(rate) or settings.looker_rate, breaker_cooldown_s=settings.breaker_cooldown_s
+    )
+    host = urlsplit(connection.base_url).netloc.rpartition("@")[2]
+    with ExitStack() as opened:
+        gate = quota.gate(settings.quota_folder, host, outage_limit_s=_OUTAGE_LIMIT_S)
+        opened.callback(gate.close)
+        client = open_client(connection, gate, workers=workers, stop=stop)
+        opened.callback(client.close)
+        client.check_reachable()
+        client.login()
+        yield client
+
+
+@contextmanager
+def my_turn(vault: Vault, what: str) -> Iterator[StopEvent]:
+    """Be the only one that writes to a vault, and end on signals.
+
+    Raises:
+        LeaseHeld: an extraction or a restore is under way.
+    """
+    settings = load_settings()
+    with (
+        stop_on_signals() as stop,
+        hold(
+            open_leases(settings.lease_location),
+            vault_lease(vault.path),
+            run_id=what,
+            ttl_s=settings.lease_ttl_s,
+            stop=stop,
+            on_lost=lambda _loss: stop.set(),
+        ),
+    ):
+        yield stop
+
+
+def same_looker(vault: Vault, client: LookerClient) -> None:
+    """Make sure that the vault is that Looker's.
+
+    Raises:
+        VaultOfAnother: it is not.
+    """
+    if vault.source and vault.source != client.source:
+        raise VaultOfAnother(vault.path, vault.source, client.source)

@@ -1,0 +1,166 @@
+"""`headrace looker restore`: from the vault back into a Looker."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from headrace.cli.exits import Exit
+from headrace.cli.looker.connecting import BaseUrl, Rate, connected, my_turn
+from headrace.cli.looker.options import Json, VaultPath, known_types, one_line, opened, print_json
+from headrace.errors import ConfigurationError
+from headrace.looker.content import TYPES
+from headrace.looker.restore import How, Outcome, Restored, Restorer, Step, plan
+from headrace.looker.vault import Status
+
+
+def restore(
+    type_: Annotated[
+        str | None,
+        typer.Argument(metavar="[TYPE]", help=f"One of {', '.join(TYPES)}; all if left out."),
+    ] = None,
+    item_id: Annotated[
+        str | None, typer.Argument(metavar="[ID]", help="Only this item, deleted or not.")
+    ] = None,
+    version: Annotated[
+        int | None, typer.Option(min=1, help="An older version of that item.")
+    ] = None,
+    deleted: Annotated[
+        bool, typer.Option("--deleted", help="Also what is deleted on the server.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be done, and write nothing.")
+    ] = False,
+    overwrite: Annotated[
+        bool,
+        typer.Option(
+            "--overwrite", help="Put looks and dashboards in the place of others of their title."
+        ),
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Write also what is as it was restored.")
+    ] = False,
+    failures: Annotated[
+        bool, typer.Option("--failures", help="List what could not be restored, and end.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    vault: VaultPath = None,
+    base_url: BaseUrl = "",
+    rate: Rate = [],  # noqa: B006 - typer reads it, nobody changes it
+    as_json: Json = False,
+) -> None:
+    """Restore one item, a type or everything into the Looker at --base-url.
+
+    Into the Looker that the vault is of, items get back what the vault holds, and what is gone is
+    made again. Into another one everything is made, in the order of its dependencies, and ids are
+    translated. A run that was cut off goes on where it was; a second one makes nothing twice.
+    """
+    types = known_types([type_]) if type_ else ()
+    if version is not None and item_id is None:
+        raise ConfigurationError("--version is of one item", hint="Name its type and its id")
+    with opened(vault, check=True) as source, my_turn(source, "restore") as stop:
+        steps = plan(source, types=types, item_id=item_id, version=version, deleted=deleted)
+        with connected(base_url, rate, stop=stop) as client:
+            restorer = Restorer(
+                source,
+                client,
+                overwrite=overwrite,
+                force=force,
+                stop=stop,
+                tell=(lambda _outcome: None) if as_json else _tell,
+            )
+            if failures:
+                _show_failures(restorer, as_json=as_json)
+                return
+            expected = _expected(restorer, steps)
+            if dry_run:
+                _show_plan(client.source, expected, as_json=as_json)
+                return
+            if not yes:
+                _confirm(client.source, len(steps))
+            parameters = {"types": list(types), "id": item_id, "version": version,
+                          "deleted": deleted, "force": force}  # fmt: skip
+            done = restorer.run(steps, parameters=parameters)
+    _show(client.source, done, as_json=as_json)
+    if done.stopped:
+        raise typer.Exit(Exit.INTERRUPTED)
+    if done.status is Status.PARTIAL:
+        raise typer.Exit(Exit.PARTIAL)
+
+
+def _expected(restorer: Restorer, steps: list[Step]) -> dict[str, Counter[How]]:
+    expected: dict[str, Counter[How]] = {}
+    for step in steps:
+        expected.setdefault(step.type, Counter())[restorer.expected(step)] += 1
+    return expected
+
+
+def _confirm(target: str, items: int) -> None:
+    if not sys.stdin.isatty():
+        raise ConfigurationError(
+            f"{items:,} items would be restored into {target}",
+            hint="Nobody can be asked here: repeat with --yes, or look with --dry-run",
+        )
+    typer.confirm(f"Restore {items:,} items into {target}?", abort=True, err=True)
+
+
+def _tell(outcome: Outcome) -> None:
+    if outcome.how is How.UNCHANGED:
+        return
+    became = f" as {outcome.new_id}" if outcome.new_id else ""
+    why = f": {one_line(outcome.reason, longest=300)}" if outcome.reason else ""
+    typer.echo(f"{outcome.how} {outcome.type} {one_line(outcome.id)}{became}{why}")
+
+
+def _show_plan(target: str, expected: dict[str, Counter[How]], *, as_json: bool) -> None:
+    if as_json:
+        print_json({"target": target, "dry_run": True, "types": expected})
+        return
+    typer.echo(f"into {target}, nothing was written (as far as can be told without asking):")
+    Console().print(_table(expected))
+
+
+def _show(target: str, done: Restored, *, as_json: bool) -> None:
+    if as_json:
+        print_json(
+            {
+                "target": target,
+                "status": done.status,
+                "session": done.session,
+                "types": done.counts,
+                "problems": [asdict(problem) for problem in done.problems],
+            }
+        )
+        return
+    Console().print(_table(done.counts))
+    if done.failed:
+        typer.echo("run it again to try what failed; --failures lists it")
+
+
+def _show_failures(restorer: Restorer, *, as_json: bool) -> None:
+    found: list[dict[str, Any]] = [asdict(failure) for failure in restorer.books.failures()]
+    if as_json:
+        print_json({"failures": found})
+        return
+    for each in found:
+        typer.echo(
+            f"{each['type']} {one_line(each['id'])} ({each['attempts']} attempts, status "
+            f"{each['status'] or '-'}): {one_line(each['message'], longest=300)}"
+        )
+    if not found:
+        typer.echo("nothing is failing")
+
+
+def _table(counts: dict[str, Counter[How]]) -> Table:
+    table = Table("type", *(how.value for how in How))
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for type_, of_type in counts.items():
+        table.add_row(type_, *(f"{of_type[how]:,}" for how in How))
+    return table

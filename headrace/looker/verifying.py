@@ -1,0 +1,178 @@
+"""Is the vault whole, and is it what the server shows now?
+
+Two questions. The first needs no server: every version of every item is decompressed and its hash
+computed again. The second reads the listings (and the items whose listing has no whole body) and
+compares bytes; what the listings do not show is looked up by itself before anything is said of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from headrace.errors import HeadraceError
+from headrace.exchange.exceptions import ExchangeError
+from headrace.looker.client import NotFound
+from headrace.looker.content import CONTENT, TYPES, Content, Listing
+from headrace.looker.exceptions import ItemRefused
+from headrace.looker.extract.elements import elements_of, explores_of, id_of, named_of
+from headrace.looker.vault import Item, Vault, item_of
+from headrace.stopping import STOP, StopEvent
+
+_PAGE = 100
+
+
+class Ill(StrEnum):
+    """What is not as it should be."""
+
+    DAMAGED = "damaged"  # the vault's own bytes are not those that were stored
+    MISSING = "missing"  # the server shows it, the vault does not have it
+    CHANGED = "changed"  # the server shows other bytes by now
+    GONE = "gone"  # the server has it no more
+    UNREADABLE = "unreadable"  # the server does not give it
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One item that is not as it should be, and what shows it."""
+
+    type: str
+    id: str
+    what: Ill
+    detail: str
+
+
+@dataclass
+class Checked:
+    """How much was looked at."""
+
+    versions: int = 0
+    compared: int = 0
+
+
+class Client(Protocol):
+    """The part of `headrace.looker.client.LookerClient` that is used here."""
+
+    def page(self, listing: Listing, *, start: int = 0, size: int | None = None) -> bytes:
+        """One page of a listing, or all of one without pages."""
+        ...
+
+    def item(self, type_: str, item_id: str) -> bytes:
+        """One item."""
+        ...
+
+
+def verify_hashes(
+    vault: Vault, checked: Checked, *, types: Iterable[str] = (), stop: StopEvent = STOP
+) -> Iterator[Finding]:
+    """Recompute the hash of every version; those that do not fit are found."""
+    for type_ in tuple(types) or ("",):
+        for name, item_id, version, problem in vault.contents.audited(type_):
+            stop.check()
+            checked.versions += 1
+            if problem:
+                yield Finding(name, item_id, Ill.DAMAGED, f"version {version} {problem}")
+
+
+class Comparison:
+    """Compares a vault with the Looker it is of.
+
+    Args:
+        vault: the vault.
+        client: of that Looker, with its quota.
+        checked: counts as it goes.
+        stop: looked at before each request.
+        tell: told after each request, with the type.
+    """
+
+    def __init__(
+        self,
+        vault: Vault,
+        client: Client,
+        checked: Checked,
+        *,
+        stop: StopEvent = STOP,
+        tell: Callable[[str], None] = lambda _type: None,
+    ) -> None:
+        self._vault, self._client, self._checked = vault, client, checked
+        self._stop, self._tell = stop, tell
+
+    def findings(self, types: Iterable[str] = ()) -> Iterator[Finding]:
+        """What is not alike, type by type.
+
+        Raises:
+            HeadraceError: a listing cannot be read.
+        """
+        for type_ in tuple(types) or TYPES:
+            content = CONTENT[type_]
+            shown: set[str] = set()
+            for listing in content.listings:
+                yield from self._listed(content, listing, shown)
+            rest = [row.id for row in self._vault.contents.rows(type_) if row.id not in shown]
+            for item_id in rest:
+                yield from self._looked_up(content, item_id)
+
+    def _listed(self, content: Content, listing: Listing, shown: set[str]) -> Iterator[Finding]:
+        for body in self._pages(listing):
+            self._tell(content.type)
+            about = f"the listing {listing.name}"
+            if listing.restorable:
+                for element in elements_of(body, about):
+                    try:
+                        item = item_of(content.type, element)
+                    except ItemRefused as error:
+                        yield Finding(content.type, "?", Ill.UNREADABLE, error.reason)
+                        continue
+                    if item.id not in shown:
+                        shown.add(item.id)
+                        yield from self._compared(item)
+                continue
+            for named in named_of(body, about):
+                found = explores_of(named) if listing.within else [id_of(content, named)]
+                for item_id in found:
+                    if item_id is not None and item_id not in shown:
+                        shown.add(item_id)
+                        yield from self._looked_up(content, item_id)
+
+    def _pages(self, listing: Listing) -> Iterator[bytes]:
+        """Pages until an empty one: a server may give fewer elements than it was asked for."""
+        start = 0
+        while True:
+            self._stop.check()
+            body = self._client.page(listing, start=start, size=_PAGE)
+            count = len(elements_of(body, f"the listing {listing.name}"))
+            if count:
+                yield body
+            if not count or not listing.paged:
+                return
+            start += count
+
+    def _looked_up(self, content: Content, item_id: str) -> Iterator[Finding]:
+        self._stop.check()
+        try:
+            body = self._client.item(content.type, item_id)
+            item = item_of(content.type, body, item_id=item_id)
+        except NotFound as error:
+            known = self._vault.contents.row(content.type, item_id)
+            what = Ill.GONE if known else Ill.UNREADABLE
+            yield Finding(content.type, item_id, what, error.problem)
+        except (ExchangeError, ItemRefused) as error:
+            yield Finding(content.type, item_id, Ill.UNREADABLE, _reason(error))
+        else:
+            yield from self._compared(item)
+        self._tell(content.type)
+
+    def _compared(self, item: Item) -> Iterator[Finding]:
+        self._checked.compared += 1
+        row = self._vault.contents.row(item.type, item.id)
+        if row is None:
+            yield Finding(item.type, item.id, Ill.MISSING, "the vault does not have it")
+        elif row.hash != item.hash:
+            detail = f"version {row.version} is not what the server shows"
+            yield Finding(item.type, item.id, Ill.CHANGED, detail)
+
+
+def _reason(error: HeadraceError) -> str:
+    return error.reason if isinstance(error, ItemRefused) else error.message
