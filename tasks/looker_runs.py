@@ -35,6 +35,9 @@ log = logging.getLogger(__name__)
 
 #: How often the store of leases is asked whether the vault is still ours to write.
 _LEASE_CHECK_S = 1.0
+#: The breaker's first pause at most. One page that a gateway gives up on looks like an outage once
+#: nothing else is left to ask for, and should not hold up a run for minutes.
+_COOLDOWN_S = 30.0
 
 
 @dataclass
@@ -90,7 +93,8 @@ def open_extraction(run_id: str, request: ExtractRequest) -> Iterator[Extraction
     settings = load_settings()
     connection = looker_of(request.base_url).within(request.timeout_s)
     hide(connection.client_secret.get_secret_value())
-    quota = quota_of(request.rate, breaker_cooldown_s=settings.breaker_cooldown_s)
+    cooldown_s = min(settings.breaker_cooldown_s, _COOLDOWN_S)
+    quota = quota_of(request.rate, breaker_cooldown_s=cooldown_s)
     with ExitStack() as opened:
         opened.enter_context(logs_of_run(run_id, settings))
         stop = opened.enter_context(stop_on_signals())

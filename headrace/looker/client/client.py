@@ -27,6 +27,8 @@ from headrace.stopping import StopEvent
 
 _log = logging.getLogger(__name__)
 
+#: A token ends by itself: to give it back is not worth waiting for an outage to end.
+_LOGOUT_S = 2.0
 _VERBS = {verb.name: verb for verb in transport.HttpMethod}
 
 
@@ -196,7 +198,9 @@ class LookerClient:
         """Log out, as far as that is possible, and close the connections."""
         try:
             if self._session.is_authenticated and not self._transport.stopping:
-                options: Any = {"call": Call("the logout", "logout", repeatable=False)}
+                options: Any = {
+                    "call": Call("the logout", "logout", repeatable=False, patience_s=_LOGOUT_S)
+                }
                 self._session.logout(transport_options=options)
         except HeadraceError as error:
             # A token that was not given back ends by its time.

@@ -19,7 +19,7 @@ class AccessRefused(PermanentError):
 
 
 class AppError(ServerError):
-    """Looker itself says that it failed (a 500 in its own form): most often at one item alone."""
+    """Looker itself failed (500, as against 502 to 504 before it): most often at one item alone."""
 
 
 class LoginRefused(ConfigurationError):

@@ -17,6 +17,7 @@ class LookerRetryPolicy(RetryPolicy):
     raises about one item mostly comes again.
     """
 
+    failed_attempts: int = 4
     app_error_attempts: int = 3
     timeout_attempts: int = 2
 

@@ -56,6 +56,7 @@ class Call:
         repeatable: whether another attempt may be made although the first may have been carried
             out; False for what makes something.
         lane: who goes first at the quota.
+        patience_s: how long to wait for a permit at most; None for as long as it takes.
     """
 
     about: str = ""
@@ -63,6 +64,7 @@ class Call:
     stop: StopEvent | None = None
     repeatable: bool = True
     lane: Lane = Lane.BACKFILL
+    patience_s: float | None = None
 
 
 class _Form(msgspec.Struct):
@@ -192,7 +194,8 @@ class SdkTransport(transport.Transport):
         lane: Lane,
     ) -> Response:
         stop = call.stop or self._stop
-        with self._place(stop), self._gate.admit(lane=lane, stop=stop) as admission:
+        permit = self._gate.admit(lane=lane, stop=stop, timeout_s=call.patience_s)
+        with self._place(stop), permit as admission:
             admission.sending()
             stop.check()
             self.stats.sent(call.type)
@@ -247,7 +250,7 @@ class SdkTransport(transport.Transport):
             return throttled
         if call.type == "login" and status in (400, 401, 403, 404, 422):
             raise LoginRefused(self._wire.base_url, status)
-        if status == 500 and form is not None:
+        if status == 500:
             return AppError(f"Looker failed ({status}{said})", product=about, status=status)
         if status >= 500:
             return ServerError(f"the server failed ({status}{said})", product=about, status=status)

@@ -101,7 +101,7 @@ def body_of(
 
 def padded(body: bytes, size_bytes: int, seed: int) -> bytes:
     """The body with a field more, so that it has `size_bytes` if it was shorter."""
-    missing = size_bytes - len(body) - len(_PADDING) - 2
+    missing = size_bytes - len(body) - len(_PADDING) - 1
     if missing <= 0:
         return body
     filler = _filler(seed)

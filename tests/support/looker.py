@@ -1,0 +1,132 @@
+"""Extract from a simulated Looker into a vault without Prefect, and hold the two together."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import SecretStr
+
+from headrace.exchange.transport import Timeouts
+from headrace.looker.client import LookerClient, LookerConnection, open_client
+from headrace.looker.client.retrying import LookerRetryPolicy
+from headrace.looker.content import TYPES
+from headrace.looker.extract.context import Context
+from headrace.looker.extract.folders import chosen_folders
+from headrace.looker.extract.job import TypeJob
+from headrace.looker.extract.mapping import in_threads
+from headrace.looker.extract.progress import ExtractProgress
+from headrace.looker.extract.receipts import Status, TypeReceipt
+from headrace.looker.extract.request import build_extract_request
+from headrace.looker.extract.session import choose_session, ending_of
+from headrace.looker.extract.writer import Writer
+from headrace.looker.vault import Vault
+from headrace.pull.receipts import combined
+from headrace.quota import BreakerConfig, QuotaConfig, open_gate, parse_rates
+from headrace.sim.looker import Library
+from headrace.stopping import StopEvent
+
+#: Tests do not wait for a server to think better of it.
+QUICK = LookerRetryPolicy(first_pause_s=0.01, longest_pause_s=0.05)
+SECRET = "simulated-secret"
+
+
+def client_of(
+    url: str,
+    *,
+    rates: str = "none",
+    secret: str = SECRET,
+    total_s: float = 20.0,
+    workers: int = 8,
+    policy: LookerRetryPolicy = QUICK,
+    stop: StopEvent | None = None,
+    home: Path | None = None,
+) -> LookerClient:
+    """A client with a quota of its own."""
+    home = home or Path(tempfile.mkdtemp(prefix="headrace-quota-"))
+    quota = QuotaConfig(name="looker", rates=parse_rates(rates))
+    gate = open_gate(home, quota, BreakerConfig(cooldown_s=0.05), outage_limit_s=5.0)
+    connection = LookerConnection(
+        url, "headrace", SecretStr(secret), timeouts=Timeouts(5.0, total_s, total_s)
+    )
+    return open_client(connection, gate, workers=workers, policy=policy, stop=stop)
+
+
+@dataclass
+class Extracted:
+    """What an extraction did."""
+
+    status: Status
+    receipts: dict[str, TypeReceipt]
+    session: int
+    resumed: bool
+    requests: int
+
+    def __getitem__(self, type_: str) -> TypeReceipt:
+        return self.receipts[type_]
+
+
+def extract(
+    url: str,
+    vault_path: Path,
+    *,
+    total_s: float = 20.0,
+    stop: StopEvent | None = None,
+    policy: LookerRetryPolicy = QUICK,
+    **fields: Any,
+) -> Extracted:
+    """One extraction, its session ended as a run ends it."""
+    request = build_extract_request(vault=str(vault_path), **fields)
+    stop = stop or StopEvent()
+    with (
+        client_of(
+            url, total_s=total_s, workers=request.workers, policy=policy, stop=stop,
+            home=vault_path.parent / "quota",
+        ) as client,
+        Vault.open(vault_path, create=True) as vault,
+    ):  # fmt: skip
+        folders = chosen_folders(client, request.folder_ids, recursive=request.recursive)
+        vault.bind("looker")
+        chosen = choose_session(vault, request, "run")
+        receipts = {}
+        with Writer(vault, chosen.id, may_write=lambda: None, stop=stop) as writer:
+            context = Context(
+                client, vault, writer, chosen.id, request, chosen.resumed, folders,
+                ExtractProgress(), stop,
+            )  # fmt: skip
+            for type_ in request.chosen:
+                job = TypeJob.of(context, type_)
+                receipts[type_] = job.run(in_threads(job, request.workers, stop))
+        status = combined(receipt.status for receipt in receipts.values())
+        ending = ending_of(status.value, stopped=stop.is_set())
+        vault.sessions.end(chosen.id, ending, summary={"resumed": chosen.resumed})
+        return Extracted(status, receipts, chosen.id, chosen.resumed, client.stats.requests)
+
+
+def assert_vault_equals(
+    library: Library, vault_path: Path, types: Sequence[str] = TYPES, *, sample: int = 200
+) -> None:
+    """The vault holds what the Looker lists, and bodies byte for byte (of the first of each)."""
+    with Vault.open(vault_path) as vault:
+        for type_ in types:
+            truth = library.content(type_)
+            held = {row.id for row in vault.contents.rows(type_)}
+            assert held == set(truth), f"{type_}: {sorted(held ^ set(truth))[:5]}"
+            for item_id, body in list(truth.items())[:sample]:
+                assert vault.contents.body(type_, item_id).body == body, f"{type_} {item_id}"
+
+
+def main() -> None:
+    """`python -m support.looker URL VAULT JSON`: an extraction as a process that can be killed."""
+    url, vault_path, fields = sys.argv[1:4]
+    done = extract(url, Path(vault_path), **json.loads(fields))
+    print(json.dumps({"status": done.status.value, "resumed": done.resumed}))
+
+
+if __name__ == "__main__":
+    main()
