@@ -85,6 +85,11 @@ class Content:
     folder_fields: tuple[str, ...] = ()
     restore_rank: int | None = None
 
+    @property
+    def plain_id(self) -> bool:
+        """Whether a body's `id` is the item's."""
+        return self.id_fields[0] == "id"
+
     def item_path(self, item_id: str) -> str:
         """Path of one item below /api/4.0, the id escaped: it may hold anything."""
         model, _, name = item_id.partition(SEPARATOR)

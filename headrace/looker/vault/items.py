@@ -142,6 +142,8 @@ def _head(type_: str, body: bytes) -> _Head:
 
 
 def _id(content: Content, head: _Head) -> str | None:
+    if content.plain_id and isinstance(head.id, str) and head.id:
+        return head.id
     for names in content.id_fields:
         parts = [id_text(getattr(head, name)) for name in names.split(SEPARATOR)]
         if all(parts):
@@ -151,10 +153,12 @@ def _id(content: Content, head: _Head) -> str | None:
 
 def _first(paths: tuple[str, ...], head: _Head, *, numbers: bool = True) -> str | None:
     for path in paths:
-        name, _, inner = path.partition(".")
-        value = getattr(head, name)
-        if inner:
+        if "." in path:
+            name, _, inner = path.partition(".")
+            value = getattr(head, name)
             value = value.get(inner) if isinstance(value, dict) else None
+        else:
+            value = getattr(head, path)
         text = id_text(value) if numbers or isinstance(value, str) else None
         if text is not None:
             return text if text.isascii() else shown(text)
