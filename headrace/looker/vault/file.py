@@ -12,6 +12,7 @@ import fcntl
 import os
 import sqlite3
 import threading
+import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -32,6 +33,18 @@ BUSY_TIMEOUT_S = 60.0
 _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _JOURNAL_LIMIT_BYTES = 64 << 20
+
+
+class _Reader:
+    """A connection that is closed with the thread that it belongs to."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self.db = db
+        self._pid = os.getpid()
+
+    def __del__(self) -> None:
+        if self._pid == os.getpid():  # not the child's to close
+            self.db.close()
 
 
 class VaultFile:
@@ -73,7 +86,7 @@ class VaultFile:
         self._turn = threading.Lock()
         self._local = threading.local()
         self._writer: sqlite3.Connection | None = None
-        self._readers: list[sqlite3.Connection] = []
+        self._readers: weakref.WeakSet[_Reader] = weakref.WeakSet()
         self._lock_fd = -1
 
     # -- reading --------------------------------------------------------------------------------
@@ -83,11 +96,12 @@ class VaultFile:
         """This thread's connection, on which one snapshot is seen until the block ends."""
         with self._explained():
             self._notice_fork()
-            db: sqlite3.Connection | None = getattr(self._local, "reader", None)
-            if db is None:
-                # Closed by `close`, from whatever thread that runs in.
-                db = self._local.reader = self._connected(query_only=True)
-                self._readers.append(db)
+            reader: _Reader | None = getattr(self._local, "reader", None)
+            if reader is None:
+                # Closed with its thread, or by `close` from whatever thread that runs in.
+                reader = self._local.reader = _Reader(self._connected(query_only=True))
+                self._readers.add(reader)
+            db = reader.db
             if db.in_transaction:  # a reading within a reading sees the same
                 yield db
                 return
@@ -145,9 +159,10 @@ class VaultFile:
         if self._pid != os.getpid():
             return
         with self._turn:
-            for db in (*self._readers, self._writer):
-                if db is not None:
-                    db.close()
+            for reader in list(self._readers):
+                reader.db.close()
+            if self._writer is not None:
+                self._writer.close()
             if self._lock_fd >= 0:
                 os.close(self._lock_fd)
         self._start()

@@ -1,6 +1,7 @@
 import os
 import sqlite3
 import stat
+import threading
 from contextlib import closing
 from pathlib import Path
 
@@ -162,6 +163,17 @@ def test_a_copy_is_one_whole_file(tmp_path: Path) -> None:
         vault.file.copy_to(tmp_path / "copy.sqlite")
     with Vault.open(tmp_path / "copy.sqlite") as copy:
         assert copy.contents.body("dashboard", "1").body == dashboard(1).body
+
+
+def test_threads_that_end_leave_nothing_open(tmp_path: Path) -> None:
+    with new_vault(tmp_path) as vault:
+        store(vault, dashboard(1))
+        before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
+        for _ in range(30):
+            reader = threading.Thread(target=vault.contents.counts)
+            reader.start()
+            reader.join()
+        assert len(os.listdir("/proc/self/fd")) <= before + 2  # noqa: PTH208
 
 
 def test_a_forked_child_opens_its_own(tmp_path: Path) -> None:
