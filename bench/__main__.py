@@ -7,6 +7,7 @@ from importlib import import_module
 
 BENCHES = {
     "backfill": "bench.backfill",
+    "lake": "bench.lake",
     "looker": "bench.looker",
     "quota": "bench.quota.run",
     "sot": "bench.sot",

@@ -86,7 +86,7 @@ def _quota_row(scratch: Path, products: int, pool: int, pages: int) -> dict[str,
         limits=[TokenBucket(rate_per_s=RATE, burst=RATE)],
     ) as sim:
         began = time.monotonic()
-        summary = _headrace(
+        summary = headrace(
             *names,
             f"--workers={products}",
             f"--chunk-concurrency={pool}",
@@ -140,7 +140,8 @@ def _cost(scratch: Path, trades: int = 1_000_000, rounds: int = 3) -> dict[str, 
     return {"trades": trades, "medians": medians, "library_share": round(share, 3)}
 
 
-def _headrace(*arguments: str) -> dict[str, Any]:
+def headrace(*arguments: str) -> dict[str, Any]:
+    """A backfill by the command line, in a process of its own; its summary."""
     command = [sys.executable, "-m", "headrace.cli.main", "backfill", *arguments, "--json"]
     done = subprocess.run(command, stdout=subprocess.PIPE, check=False, text=True)
     if not done.stdout:

@@ -60,10 +60,20 @@ class S3Store:
         self._bucket = bucket
         self._prefix = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
         self._stop = stop
-        self._client = client or _make_client(self._settings)
+        credentials = None
+        if client is None:
+            session = _make_session(self._settings)
+            client = _make_client(session, self._settings)
+            credentials = session.get_credentials()
+        self._client = client
         self._conditional = True
         self._tails = (
-            TailReader(self._client, bucket, self._settings)
+            TailReader(
+                self._client,
+                bucket,
+                self._settings,
+                credentials.get_frozen_credentials if credentials else None,
+            )
             if TailReader.possible(self._client)
             else None
         )
@@ -232,14 +242,19 @@ class _ConditionUnsupported(Exception):
     """The store does not know `If-None-Match` on PUT."""
 
 
-def _make_client(settings: S3Settings) -> S3Client:
+def _make_session(settings: S3Settings) -> boto3.Session:
     secret = settings.secret_access_key
-    return boto3.client(
-        "s3",
-        endpoint_url=settings.endpoint_url,
+    return boto3.Session(
         region_name=settings.region,
         aws_access_key_id=settings.access_key_id,
         aws_secret_access_key=secret.get_secret_value() if secret else None,
+    )
+
+
+def _make_client(session: boto3.Session, settings: S3Settings) -> S3Client:
+    return session.client(
+        "s3",
+        endpoint_url=settings.endpoint_url,
         config=Config(
             connect_timeout=settings.connect_timeout_s,
             read_timeout=settings.read_timeout_s,

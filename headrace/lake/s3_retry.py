@@ -6,6 +6,7 @@ break, a conditional request that met another. Everything else is permanent at t
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import NoReturn, TypeVar
 
@@ -96,15 +97,37 @@ class S3Call:
             PermanentStoreError: on the first failure that is not transient.
             Stopped: if the stop was asked for during a pause.
         """
+        began = time.monotonic()
+        try:
+            return self._once(attempt)
+        except (BotoCoreError, ClientError) as error:
+            if not is_transient(error):
+                raise self._permanent(error) from error
+            return self._again(attempt, error, time.monotonic() - began)
+
+    def _again(
+        self, attempt: Callable[[int], T], failure: BotoCoreError | ClientError, spent_s: float
+    ) -> T:
+        """What follows a first failure, which is what the retrying is told of first.
+
+        A call that succeeds at once, as nearly all do, is spared the machinery.
+        """
+        failures = [failure]
+
+        def once() -> T:
+            if failures:
+                raise failures.pop()
+            return self._once(attempt)
+
         retrying = Retrying(
             retry=retry_if_exception(is_transient),
             wait=wait_random_exponential(_FIRST_PAUSE_S, self._settings.longest_pause_s),
-            stop=stop_before_delay(self._settings.give_up_after_s),
+            stop=stop_before_delay(max(0.0, self._settings.give_up_after_s - spent_s)),
             sleep=self._stop.sleep,
             retry_error_callback=self._give_up,
         )
         try:
-            result: T = retrying(self._once, attempt)
+            result: T = retrying(once)
         except (BotoCoreError, ClientError) as error:
             raise self._permanent(error) from error
         return result

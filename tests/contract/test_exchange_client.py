@@ -22,7 +22,7 @@ from headrace.exchange.exceptions import (
 )
 from headrace.exchange.retrying import RetryPolicy
 from headrace.exchange.signing import Credentials
-from headrace.exchange.transport import Timeouts, Transport
+from headrace.exchange.transport import USER_AGENT, Timeouts, Transport
 from headrace.quota import BreakerConfig, Phase, QuotaConfig, open_gate, parse_rates
 from headrace.sim import (
     ApiKey,
@@ -80,7 +80,7 @@ def test_connections_are_kept(sim, client):
     for _ in range(20):
         client.page("BTC-USD", 2001, limit=1)
     assert client.stats.requests == 20
-    assert client._transport._pool.num_connections == 1
+    assert client._transport.connections == 1
 
 
 TROUBLES = {
@@ -204,7 +204,7 @@ def test_nobody_at_the_address_is_said_plainly(gate):
 def test_a_user_agent_is_always_sent(sim, client):
     # The simulated exchange refuses requests without one, as the real one does.
     assert len(client.page("BTC-USD", 11)) == 10
-    assert client._transport._pool.headers["User-Agent"].startswith("headrace/")
+    assert USER_AGENT.startswith("headrace/")
 
 
 def test_signed_requests_are_accepted_and_unsigned_ones_refused(gate):

@@ -1,0 +1,172 @@
+"""The lake with many parts, and a store across the network beside a folder.
+
+`parts`: 10,000 parts of one product, planned (listed, counted, both ends found) and audited, in a
+local folder and in SeaweedFS. `store`: a million trades at 15 requests/s into both.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from bench.backfill import SEED, headrace
+from bench.machine import machine_state, save
+from headrace.audit.auditor import audited
+from headrace.cli.server import managed_api
+from headrace.lake import RawLake, open_lake
+from headrace.lake.encoding import describe, encode_part
+from headrace.lake.names import PartName, product_prefix
+from headrace.pull.receipts import Status
+from headrace.sim import SimulatedExchangeProcess, TokenBucket
+from headrace.trades import RAW_SCHEMA
+from tests.services_fixtures import ACCESS_KEY, BUCKET, SECRET_KEY, seaweed
+
+PARTS, ROWS_PER_PART = 10_000, 100
+RATE, TRADES = 15, 1_000_000
+PRODUCT = "BTC-USD"
+
+
+def run(arguments: Sequence[str]) -> dict[str, Any]:
+    """Both parts, or those named in the arguments."""
+    parts: dict[str, Callable[[Path], Any]] = {"parts": _parts, "store": _store}
+    chosen = [name for name in arguments if name in parts] or list(parts)
+    results: dict[str, Any] = {}
+    for name in chosen:
+        with tempfile.TemporaryDirectory() as scratch:
+            results[name] = parts[name](Path(scratch))
+        save(f"lake-{name}", {name: results[name], "machine": machine_state()})
+    return results
+
+
+@contextmanager
+def _s3(folder: Path) -> Iterator[str]:
+    """A SeaweedFS of our own, found by the environment as users have it; its lake."""
+    folder.mkdir()
+    with seaweed(folder) as url:
+        os.environ.update(
+            AWS_ENDPOINT_URL_S3=url,
+            AWS_ACCESS_KEY_ID=ACCESS_KEY,
+            AWS_SECRET_ACCESS_KEY=SECRET_KEY,
+            AWS_DEFAULT_REGION="us-east-1",
+        )
+        yield f"s3://{BUCKET}/bench"
+
+
+def _parts(scratch: Path) -> list[dict[str, Any]]:
+    rows = []
+    print(f"{PARTS:,} parts   plan s   CPU s   audit s   CPU s")
+    with _s3(scratch / "weed") as remote:
+        for name, location in (("local", str(scratch / "lake")), ("s3", remote)):
+            raw = open_lake(location).raw("coinbase", cell_pages=1)
+            _fill(raw)
+            plan, audit = _timed(partial(_plan, raw)), _timed(partial(_audit, raw))
+            rows.append({"store": name, "parts": PARTS, "plan": plan, "audit": audit})
+            print(
+                f"{name:<12} {plan['wall_s']:>8.2f} {plan['cpu_s']:>7.2f} "
+                f"{audit['wall_s']:>9.2f} {audit['cpu_s']:>7.2f}",
+                flush=True,
+            )
+    return rows
+
+
+def _fill(raw: RawLake) -> None:
+    """Parts of one page each, put straight into the store: what they cost is measured elsewhere."""
+
+    def put(number: int) -> None:
+        lo, hi = number * 1_000 + 1, (number + 1) * 1_000
+        name = PartName(lo, hi)
+        table = _trades(lo)
+        now = datetime.now(UTC)
+        footer = describe(name, table, product=PRODUCT, sources=("localhost",), fetched_at=now)
+        key = product_prefix(raw.exchange, PRODUCT) + str(name)
+        raw.store.put(key, encode_part(table, footer))
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(put, range(PARTS)))
+
+
+def _trades(lo: int) -> pa.Table:
+    ids = range(lo, lo + ROWS_PER_PART)
+    begin = datetime(2026, 1, 1, tzinfo=UTC)
+    columns = [
+        list(ids),
+        [begin + timedelta(milliseconds=137 * n) for n in ids],
+        [f"{6_000 + n % 97}.{n % 100:02d}" for n in ids],
+        [f"0.{n * 7_919 % 10**8:08d}" for n in ids],
+        ["sell" if n % 3 else "buy" for n in ids],
+    ]
+    arrays = [
+        pa.array(values, field.type) for values, field in zip(columns, RAW_SCHEMA, strict=True)
+    ]
+    return pa.Table.from_arrays(arrays, schema=RAW_SCHEMA)
+
+
+def _plan(raw: RawLake) -> None:
+    """What a run asks of a lake before it fetches, when no checkpoint spares it the count."""
+    coverage = raw.coverage(PRODUCT)
+    rows, _ = raw.totals(PRODUCT)
+    newest, first = raw.newest(PRODUCT), raw.proven_first(PRODUCT)
+    if (coverage.last, rows, first) != (PARTS * 1_000, PARTS * ROWS_PER_PART, 1) or not newest:
+        raise SystemExit(f"planned wrongly: {coverage.last}, {rows}, {first}, {newest}")
+
+
+class _NoCheckpoints:
+    """A lake without checkpoints."""
+
+    lake = "bench"
+
+    def load(self, _source: str, _product: str) -> None:
+        return None
+
+
+def _audit(raw: RawLake) -> None:
+    audit = audited(raw, PRODUCT, checkpoints=_NoCheckpoints())  # type: ignore[arg-type]
+    if audit.parts != PARTS or audit.counted.rows != PARTS * ROWS_PER_PART:
+        raise SystemExit(f"audited wrongly: {audit}")
+
+
+def _timed(work: Callable[[], None], rounds: int = 3) -> dict[str, float]:
+    """The median of a few rounds, by wall time."""
+    taken = []
+    for _ in range(rounds):
+        cpu, wall = time.process_time(), time.monotonic()
+        work()
+        taken.append((time.monotonic() - wall, time.process_time() - cpu))
+    wall_s, cpu_s = sorted(taken)[rounds // 2]
+    return {"wall_s": round(wall_s, 2), "cpu_s": round(cpu_s, 2)}
+
+
+def _store(scratch: Path) -> dict[str, Any]:
+    home = scratch / "home"
+    os.environ["HEADRACE_HOME"] = str(home)
+    taken: dict[str, float] = {}
+    with _s3(scratch / "weed") as remote, managed_api(home):
+        for name, location in (("local", str(scratch / "lake")), ("s3", remote)):
+            limit = TokenBucket(rate_per_s=RATE, burst=RATE)
+            with SimulatedExchangeProcess(
+                f"{PRODUCT}:{TRADES}", seed=SEED, latency="constant:0.3", limits=[limit]
+            ) as sim:
+                summary = headrace(
+                    PRODUCT,
+                    f"--rate={RATE}/s",
+                    "--chunk-concurrency=12",
+                    f"--base-url={sim.url}",
+                    f"--lake={location}",
+                )
+            if summary["status"] != Status.DONE or summary["products"][0]["rows"] != TRADES:
+                raise SystemExit(f"the run into {location} is {summary}")
+            taken[name] = summary["elapsed_s"]
+            print(f"{name:<6} {taken[name]:.1f} s", flush=True)
+    ratio = round(taken["s3"] / taken["local"], 4)
+    print(f"s3 / local: {ratio:.3f}")
+    return {"trades": TRADES, "rate": RATE, "seconds": taken, "ratio": ratio}
