@@ -23,6 +23,7 @@ from typing import Final
 
 from xxhash import xxh3_64_intdigest
 
+from headrace.faults import kill_point
 from headrace.sot.embedded.asides import key_of, unpack_keys, unpack_parked
 from headrace.sot.embedded.entry import (
     FORMAT,
@@ -389,13 +390,15 @@ class Volume:
             placed.append((final, end))
             end += final.size_bytes
             number, check = number + 1, check_of(header)
-        left = memoryview(b"".join(pieces))
-        at = self._end
+        content = memoryview(b"".join(pieces))
+        half = len(content) // 2
         try:
-            while left:
-                written = os.pwrite(descriptor, left, at)
-                left, at = left[written:], at + written
+            _write_all(descriptor, content[:half], self._end)
+            kill_point("during-append")
+            _write_all(descriptor, content[half:], self._end + half)
+            kill_point("before-append-sync")
             os.fdatasync(descriptor)
+            kill_point("after-append")
         except OSError as error:
             self._take_back(descriptor, error)
             raise self._unavailable("writing", error) from error
@@ -447,6 +450,12 @@ class Volume:
             errno.EROFS: "Make the folder and its files writable for this user",
         }.get(error.errno or 0, "")
         return StoreUnavailable(str(self.path), action, error.strerror or str(error), hint=hint)
+
+
+def _write_all(descriptor: int, left: memoryview, at: int) -> None:
+    while left:
+        written = os.pwrite(descriptor, left, at)
+        left, at = left[written:], at + written
 
 
 def _copy_out(descriptor: int, torn: TornTail, copy: Path) -> None:

@@ -27,6 +27,8 @@ from headrace.sot.writing.symbol import SymbolWriter
 
 #: A symbol waits for its commit when it is this many batches ahead.
 _AHEAD: Final = 4
+#: Room is given back in portions, to keep messages few.
+_LINKED_PORTION: Final = 256 * 1024
 #: Delays are kept per symbol for so many symbols; beyond that per shard only.
 _DELAYS_KEPT: Final = 256
 
@@ -80,6 +82,7 @@ class Engine:
         self._ready: deque[SymbolQueue] = deque()
         self._problems = Problems()
         self._ended = False
+        self._linked_bytes = 0
         self._most_pending = store.limits.records * _AHEAD
         self._full_batch = min(store.limits.records, options.batch_records or store.limits.records)
 
@@ -184,6 +187,7 @@ class Engine:
         shard, writer = queue.shard, queue.writer
         if writer.pending_records >= self._most_pending:
             shard.stalled.append(queue)
+            self._give_room()
             return
         arrived_s, run = queue.runs.popleft()
         before = writer.pending_records
@@ -194,11 +198,21 @@ class Engine:
         shard.note_pending(queue, before, time.monotonic())
         if writer.held_bytes > self._options.held_bytes:
             writer.park_held()
-        self._on_linked(len(run))
+        self._linked_bytes += len(run)
         if queue.runs:
             self._ready.append(queue)
         else:
             queue.ready = False
+        self._give_room()
+
+    def _give_room(self) -> None:
+        """In portions, but nothing is kept back when nothing else is to be done.
+
+        Who reads may be waiting for just this room.
+        """
+        if self._linked_bytes >= _LINKED_PORTION or (self._linked_bytes and not self._ready):
+            self._on_linked(self._linked_bytes)
+            self._linked_bytes = 0
 
     def _commit_if_due(self, shard: Shard, pool: ThreadPoolExecutor) -> None:
         if shard.in_flight or not shard.pending:

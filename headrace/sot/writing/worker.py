@@ -33,8 +33,6 @@ from headrace.sot.writing.messages import (
 #: How long a commit's thread waits for Python's lock while the judging thread has it. The default
 #: of 5 ms, several times per commit, would be longer than the commit.
 _SWITCH_S: Final = 0.0005
-#: Room is given back in portions, to keep messages few.
-_LINKED_PORTION: Final = 256 * 1024
 
 
 class _Talk:
@@ -42,7 +40,6 @@ class _Talk:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._linked = 0
 
     def say(self, message: Upward) -> None:
         try:
@@ -52,14 +49,7 @@ class _Talk:
             os._exit(1)
 
     def linked(self, size_bytes: int) -> None:
-        self._linked += size_bytes
-        if self._linked >= _LINKED_PORTION:
-            self.flush()
-
-    def flush(self) -> None:
-        if self._linked:
-            self.say(Linked(self._linked))
-            self._linked = 0
+        self.say(Linked(size_bytes))
 
     def acked(self, acks: list[Ack]) -> None:
         self.say(Acked(acks))
@@ -87,7 +77,6 @@ def main(down: int, up: int) -> None:
     except HeadraceError as error:
         talk.say(Failed(job.location, "writing", error.message, error.hint))
     else:
-        talk.flush()
         talk.say(finished)
 
 

@@ -186,6 +186,17 @@ def test_processes_write_what_one_would(tmp_path: Path) -> None:
     store.close()
 
 
+@pytest.mark.parametrize("in_flight_bytes", [1, 1000, 100_000])
+def test_however_little_may_be_under_way_the_write_comes_to_its_end(
+    tmp_path: Path, in_flight_bytes: int
+) -> None:
+    store = EmbeddedStore(tmp_path / "sot")
+    records = made(1500, symbols=5)
+    options = WriteOptions(shards=4, processes=2, in_flight_bytes=in_flight_bytes)
+    assert write_stream(chunks(records, 300), store, options).complete
+    store.close()
+
+
 def test_a_writer_process_that_is_killed_ends_the_write(tmp_path: Path) -> None:
     store = EmbeddedStore(tmp_path / "sot")
     killed = threading.Event()
