@@ -19,7 +19,9 @@ Piece = tuple[str, tuple[str, ...]]
 Mapper = Callable[[str, Iterator[Piece]], Iterable[RangeReceipt]]
 
 #: Where there is no quota, so many requests are one piece of work; see docs/adr/0001.
-_PAGES, _ITEMS = 4, 40
+_PAGES, _ITEMS = 8, 40
+#: With more workers than this the pieces are halved, so that all of them have some to the end.
+_MANY = 8
 #: With one, a piece lasts about so long at its rate.
 _PIECE_S = 3.0
 
@@ -56,7 +58,7 @@ class Context:
     def pages_per_piece(self) -> int:
         """Pages that one piece of work reads."""
         if self.per_s is None:
-            return _PAGES
+            return _PAGES if self.request.workers <= _MANY else _PAGES // 2
         return max(1, min(_PAGES, round(self.per_s * _PIECE_S / self.request.workers)))
 
     @property

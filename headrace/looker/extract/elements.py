@@ -82,6 +82,8 @@ def named_of(body: bytes, about: str) -> list[Named]:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         try:
             found = json.loads(body)
+            if not isinstance(found, list):
+                raise TypeError(f"a JSON {type(found).__name__}")
             return [msgspec.convert(each, Named) for each in found]
         except (ValueError, TypeError, RecursionError, msgspec.ValidationError) as error:
             raise BadAnswer(

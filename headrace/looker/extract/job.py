@@ -13,7 +13,7 @@ from headrace.looker.extract.items import ItemFetcher
 from headrace.looker.extract.known import Known
 from headrace.looker.extract.listing import ListingReader, Scope
 from headrace.looker.extract.receipts import RangeReceipt, Status, TypeReceipt
-from headrace.looker.vault import ITEM, PAGE
+from headrace.looker.vault import ITEM, PAGE, page_of_key
 from headrace.stopping import Stopped
 
 PAGES, ITEMS, LOOK_UP = "pages", "items", "look up"
@@ -86,7 +86,7 @@ class TypeJob:
             f.key + (f" ({f.status})" if f.status else "") for f in failures if f.kind == ITEM
         )
         missing = tuple(
-            dict.fromkeys([*self._missing, *(f.key for f in failures if f.kind == PAGE)])
+            dict.fromkeys([*self._missing, *(_range(f.key) for f in failures if f.kind == PAGE)])
         )
         todo = len(vault.progress.todo(session, type_, limit=1))
         error = self._errors[0] if self._errors else ""
@@ -151,12 +151,12 @@ class TypeJob:
                 scopes += [Scope(listing, folder, light) for folder in self.context.folders]
         return scopes
 
-    def _listing(self, mapper: Mapper, scope: Scope, known: Known) -> bool:
+    def _listing(self, mapper: Mapper, scope: Scope, known: Known, *, again: bool = False) -> bool:
         """Read one listing to its end; whether that succeeded."""
         context = self.context
         reader = ListingReader(context, self.content, scope, known, self.fetcher, self._shown)
         self._readers[scope.key] = reader
-        if reader.done:
+        if reader.done and not again:
             return True
         context.stop.check()
         reader.begin()
@@ -203,9 +203,9 @@ class TypeJob:
         if not known.rows or not listing.restorable or self.context.folders:
             return
         changed = len(self.context.vault.progress.todo(self.context.session, self.content.type))
-        pages = len(self._shown) // self.context.request.batch_size + 2
+        pages = len(known.rows) // self.context.request.batch_size + 2
         if changed > pages:
-            self._listing(mapper, Scope(listing), known)
+            self._listing(mapper, Scope(listing), known, again=True)
 
     def _items(self, mapper: Mapper, ids: Sequence[str]) -> None:
         """Bodies that cost a request each, those that failed in this session before included."""
@@ -252,3 +252,9 @@ class TypeJob:
         for receipt in mapper(kind, pieces):
             if receipt.error:
                 self._errors.append(receipt.error)
+
+
+def _range(key: str) -> str:
+    """The name of a range; of a listing without pages that of the listing."""
+    listing, _start, size = page_of_key(key)
+    return key if size else listing
