@@ -294,6 +294,46 @@ def test_unknown_fields_go_along_unless_they_are_refused(
         assert body["a_field_of_tomorrow"] == {"kept": True}
 
 
+def _places(dashboard: bytes | None) -> list[tuple[int, int, int, int]]:
+    """Where the tiles of a dashboard stand, in their order."""
+    body = json.loads(dashboard or b"{}")
+    (layout,) = body["dashboard_layouts"]
+    by_tile = {str(c["dashboard_element_id"]): c for c in layout["dashboard_layout_components"]}
+    found = [by_tile[str(tile["id"])] for tile in body["dashboard_elements"]]
+    return [(c["row"], c["column"], c["width"], c["height"]) for c in found]
+
+
+def test_tiles_stand_where_they_stood(
+    source: SimulatedLooker, target: SimulatedLooker, tmp_path: Path
+) -> None:
+    body = json.loads(source.library.body("dashboard", "1") or b"")
+    places = [
+        {"id": f"7{at}", "dashboard_element_id": tile["id"], "deleted": False,
+         "row": at // 3 * 4, "column": at % 3 * 8, "width": 8, "height": 4}
+        for at, tile in enumerate(body["dashboard_elements"])
+    ]  # fmt: skip
+    assert len(places) > 2
+    layout = {**body["dashboard_layouts"][0], "dashboard_layout_components": places}
+    source.library.edit("dashboard", "1", dashboard_layouts=[layout])
+    before = _places(source.library.body("dashboard", "1"))
+    with Vault.open(tmp_path / "v.sqlite", create=True) as vault:
+        fill(vault, source)
+        with client_of(target, tmp_path) as client:
+            restore(vault, client)
+            entry = Restorer(vault, client).books.entry("dashboard", "1")
+            assert entry is not None
+            assert _places(target.library.body("dashboard", entry.new_id)) == before
+        # Whoever drags a tile away gets it back where it was, and the next run has nothing to do.
+        places[0]["row"] = 99
+        source.library.edit("dashboard", "1", dashboard_layouts=[layout])
+        with client_of(source, tmp_path) as client:
+            done = restore(vault, client, types=["dashboard"], item_id="1")
+            assert done.counts["dashboard"] == {How.UPDATED: 1}
+            assert _places(source.library.body("dashboard", "1")) == before
+            done = restore(vault, client, types=["dashboard"], item_id="1")
+            assert done.counts["dashboard"] == {How.UNCHANGED: 1}
+
+
 def test_a_body_of_another_shape_costs_itself(
     vault: Vault, target: SimulatedLooker, tmp_path: Path
 ) -> None:

@@ -17,7 +17,7 @@ from headrace.exchange.exceptions import ExchangeError, RequestRefused
 from headrace.looker.content import SEPARATOR
 from headrace.looker.restore.api import Api, Client
 from headrace.looker.restore.books import Books
-from headrace.looker.restore.essence import essence
+from headrace.looker.restore.essence import alike
 from headrace.looker.restore.exceptions import NotRestorable, TakenByAnother
 from headrace.looker.restore.fields import Fields
 from headrace.looker.restore.ids import Ids
@@ -169,7 +169,7 @@ class Restorer:
             return False
         if self._ids.same:
             there_now: Fields = json.loads(there)
-            return essence(stored.type, there_now) == essence(stored.type, _parsed(stored))
+            return alike(stored.type, there_now, _parsed(stored))
         return restored == stored.hash
 
     def _make(self, stored: Body, body: Fields) -> Outcome:

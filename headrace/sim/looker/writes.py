@@ -97,6 +97,8 @@ class WriteApi:
                 return self._join(group, fields)
             case "PUT", ["roles", _role, ("groups" | "users")]:
                 return _json(fields)
+            case "PATCH", ["dashboard_layout_components", component_id]:
+                return self._move(component_id, fields)
             case "PATCH", _ if key := item_key(pieces):
                 return self._update(*key, pieces[0], fields)
             case "DELETE", [part, part_id] if part in _PARTS:
@@ -116,6 +118,7 @@ class WriteApi:
         if kind == "dashboard":
             # A new dashboard has an active layout.
             layout = {"id": self._library.next_loose_id(), "type": "newspaper", "active": True}
+            layout["dashboard_layout_components"] = []
             parts: Fields = {"dashboard_elements": [], "dashboard_filters": []}
             own = {"deleted": False, "deleted_at": None, **own, **parts}
             own["dashboard_layouts"] = [layout]
@@ -200,10 +203,35 @@ class WriteApi:
             made["query"] = self._library.loose("queries").get(str(fields["query_id"]))
         if part == "board_sections":
             made = {"board_items": [], **made}
-        changed = self._in_whole(
-            kind, str(fields.get(owner)), lambda whole: whole.setdefault(array, []).append(made)
-        )
+
+        def add(whole: Fields) -> None:
+            whole.setdefault(array, []).append(made)
+            if part == "dashboard_elements":
+                self._lay_out(whole, made)
+
+        changed = self._in_whole(kind, str(fields.get(owner)), add)
         return _json(made) if changed else error_reply(404, "Not found", "post", part)
+
+    def _lay_out(self, dashboard: Fields, element: Fields) -> None:
+        """Give a new tile a place of Looker's own choice: below all others."""
+        layouts = [layout for layout in dashboard["dashboard_layouts"] if layout.get("active")]
+        if layouts:
+            components = layouts[0].setdefault("dashboard_layout_components", [])
+            below = max((c["row"] + c["height"] for c in components), default=0)
+            place = {"row": below, "column": 0, "width": 8, "height": 6, "deleted": False}
+            part_id = self._library.next_loose_id()
+            components.append({"id": part_id, "dashboard_element_id": element["id"], **place})
+
+    def _move(self, component_id: str, fields: Fields) -> Reply:
+        for item_id in self._library.ids("dashboard"):
+            whole: Fields = json.loads(self._library.body("dashboard", item_id) or b"{}")
+            for layout in whole.get("dashboard_layouts", []):
+                for component in layout.get("dashboard_layout_components", []):
+                    if str(component["id"]) == component_id:
+                        component.update(fields)
+                        self._library.edit("dashboard", item_id, **whole)
+                        return _json(component)
+        return error_reply(404, "Not found", "patch", "dashboard_layout_components/:id")
 
     def _delete_part(self, part: str, part_id: str) -> Reply:
         kind, _, array = _PARTS[part]
