@@ -11,6 +11,7 @@ BENCHES = {
     "looker": "bench.looker",
     "quota": "bench.quota.run",
     "sot": "bench.sot",
+    "sot-cql": "bench.sot_cql",
 }
 
 

@@ -9,10 +9,15 @@ from uuid import uuid4
 
 import pytest
 
+from headrace.sot.cql import CqlStore, open_cql
+from headrace.sot.cql.schema import LOG, PARKED, SYMBOLS
 from headrace.sot.opening import open_store
 from headrace.sot.store import SotStore
 
 TINY_BUCKETS = "?bucket_bytes=1024"
+
+#: A keyspace costs a server some seconds and megabytes, so a test process has one and empties it.
+_KEYSPACE = f"sot_{uuid4().hex[:16]}"
 
 BACKENDS = [
     "embedded",
@@ -41,5 +46,19 @@ def make_backend(kind: str, tmp_path: Path, cassandra: Callable[[], str]) -> Bac
     """An empty store of a kind; `cassandra` gives the cluster's location when it is needed."""
     if kind == "embedded":
         return Backend(kind, str(tmp_path / "sot"), [])
-    options = TINY_BUCKETS if "tiny" in kind else ""
-    return Backend(kind, f"{cassandra()}/sot_{uuid4().hex[:16]}{options}", [])
+    location = f"{cassandra()}/{_KEYSPACE}"
+    store = open_cql(location)
+    empty(store)
+    store.close()
+    return Backend(kind, location + (TINY_BUCKETS if "tiny" in kind else ""), [])
+
+
+def empty(store: CqlStore) -> None:
+    """Remove every row of a log, but not the note of its format."""
+    session = store._session
+    keyspace = session.settings.keyspace
+    for table, keys in ((LOG, "symbol_id, bucket"), (PARKED, "symbol_id"), (SYMBOLS, "symbol_id")):
+        distinct = "" if table == SYMBOLS else "DISTINCT"
+        where = " AND ".join(f"{key} = %s" for key in keys.split(", "))
+        for row in session.driver.execute(f"SELECT {distinct} {keys} FROM {keyspace}.{table}"):
+            session.driver.execute(f"DELETE FROM {keyspace}.{table} WHERE {where}", tuple(row))
