@@ -12,6 +12,7 @@ from headrace.sot.frames import STREAM_NAME
 from headrace.sot.sources.chunk import CHUNK_BYTES, Chunk
 from headrace.sot.sources.framed import read_frames
 from headrace.sot.sources.json_lines import read_json_lines
+from headrace.sot.sources.locating import Key, locate_malformed
 from headrace.sot.sources.places import Place
 
 _PARQUET_MAGIC: Final = b"PAR1"
@@ -26,9 +27,33 @@ class Format(StrEnum):
     PARQUET = "parquet"
 
 
+class Records:
+    """The records of some places, to be read once; and where in them a malformed one stands.
+
+    Args:
+        places: what to read, one after the other.
+        format_: how it is written; AUTO looks at each.
+        chained: whether records carry hashes (frames are not looked into here).
+    """
+
+    def __init__(self, places: Iterable[Place], format_: Format, chained: bool) -> None:
+        self._places = list(places)
+        self._format = format_
+        self._chained = chained
+
+    def __iter__(self) -> Iterator[Chunk]:
+        for place in self._places:
+            with place.open() as raw:
+                yield from _reader(place, _peekable(raw), self._format, self._chained)
+
+    def locate(self, wanted: set[Key]) -> dict[Key, str]:
+        """See `locate_malformed`."""
+        return locate_malformed(self._places, wanted)
+
+
 def read_places(
     places: Iterable[Place], *, format_: Format = Format.AUTO, chained: bool = True
-) -> Iterator[Chunk]:
+) -> Records:
     """The records of all places, one place after the other.
 
     Args:
@@ -36,14 +61,11 @@ def read_places(
         format_: how it is written; AUTO looks at each.
         chained: whether records carry hashes (frames are not looked into here).
 
-    Raises:
+    Iterating raises:
         MalformedInput: something in them is no record; what came before was handed on.
         SourceUnusable: a place cannot be opened.
     """
-    for place in places:
-        with place.open() as raw:
-            file = _peekable(raw)
-            yield from _reader(place, file, format_, chained)
+    return Records(places, format_, chained)
 
 
 def _reader(

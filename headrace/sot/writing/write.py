@@ -6,11 +6,14 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from msgspec.structs import replace
+
 from headrace.errors import ConfigurationError
 from headrace.sot.exceptions import MalformedInput
 from headrace.sot.opening import is_embedded
 from headrace.sot.position import Position
 from headrace.sot.sources.chunk import Chunk
+from headrace.sot.sources.reading import Records
 from headrace.sot.store import SotStore
 from headrace.sot.writing.crew import Crew, InProcess, OnAcks, Processes
 from headrace.sot.writing.measures import Histogram, ShardMeasures, skew
@@ -117,8 +120,28 @@ def write_stream(
         crew.abandon()
         raise
     _gather(report, parts)
+    if isinstance(chunks, Records):
+        report.problems = _located(report.problems, chunks)
     report.elapsed_s = clock() - started_s
     return report
+
+
+def _located(problems: list[Problem], records: Records) -> list[Problem]:
+    """Malformed records with their place in the source: known here, but not where they are met."""
+    wanted = {
+        (problem.symbol_id, problem.seq)
+        for problem in problems
+        if problem.kind == "malformed" and problem.symbol_id is not None and problem.seq is not None
+    }
+    if not wanted:
+        return problems
+    places = records.locate(wanted)
+    return [
+        replace(problem, where=places.get((problem.symbol_id or 0, problem.seq or 0), ""))
+        if problem.kind == "malformed"
+        else problem
+        for problem in problems
+    ]
 
 
 def _crew(store: SotStore, options: WriteOptions, on_acks: OnAcks) -> Crew:

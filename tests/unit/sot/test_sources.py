@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
@@ -32,7 +32,7 @@ def read(path: Path, **settings: object) -> list[Chunk]:
     return list(read_places(find_places(str(path)), **settings))  # type: ignore[arg-type]
 
 
-def until_error(chunks: Iterator[Chunk]) -> tuple[int, MalformedInput]:
+def until_error(chunks: Iterable[Chunk]) -> tuple[int, MalformedInput]:
     records = 0
     with pytest.raises(MalformedInput) as raised:  # noqa: PT012 - the loop is what raises
         for chunk in chunks:
@@ -276,3 +276,27 @@ def test_what_came_before_a_bad_line_is_stored(tmp_path: Path) -> None:
     assert report.malformed.position == "line 21"
     assert (report.read, report.written) == (20, 20)
     assert not report.complete
+
+
+def test_a_malformed_frame_is_located_in_its_file(tmp_path: Path) -> None:
+    """Its framing is sound: who follows the chain finds it, and it is looked up afterwards."""
+    from headrace.sot.embedded.store import EmbeddedStore
+
+    folder = tmp_path / "in"
+    folder.mkdir()
+    stream_file(folder / "a", RECORDS[:10])
+    path = stream_file(folder / "b", RECORDS[10:])
+    content = bytearray(path.read_bytes())
+    content[8 + 400 * 4 + 12] = 5  # the encoding version of the fifth record in it
+    path.write_bytes(content)
+    store = EmbeddedStore(tmp_path / "sot")
+    report = write_stream(read_places(find_places(str(folder))), store, WriteOptions(processes=0))
+    store.close()
+    malformed = [problem for problem in report.problems if problem.kind == "malformed"]
+    assert [str(problem) for problem in malformed] == [
+        f"{path}, byte {8 + 400 * 4} (frame 5): symbol {RECORDS[14].symbol_id}, "
+        f"seq {RECORDS[14].seq}: encoding_version: is 5, this version knows 1"
+    ]
+    assert report.counts["malformed"] == 1
+    other = {1, 2, 3} - {RECORDS[14].symbol_id}
+    assert all(report.heads[symbol_id].next_seq == 11 for symbol_id in other)
