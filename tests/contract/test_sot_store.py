@@ -26,6 +26,9 @@ from tests.support.sot_stores import BACKENDS, Backend, make_backend
 
 __all__ = ["cassandra"]
 
+# A first run fetches the server and starts it.
+pytestmark = pytest.mark.timeout(300)
+
 ODD_SYMBOLS = (0, 1, 8, 2**31 - 1, 2**31, 2**32 - 1)
 ODD_NUMBERS = (1, 2**63 - 1, 2**63, 2**64 - 1)
 

@@ -39,7 +39,8 @@ from tests.support.sot_chains import Chain, stored_frames
 
 __all__ = ["cassandra"]
 
-pytestmark = pytest.mark.services
+# A first run fetches the server and starts it.
+pytestmark = [pytest.mark.services, pytest.mark.timeout(300)]
 
 SYMBOLS = (0, 1, 7, 8, 9, 100, 4096, 2**32 - 1)
 

@@ -2,6 +2,7 @@
 
 Nothing here names a host: Maven is asked as it is configured on the machine. Where Java or Maven is
 missing, or the artifact cannot be had, `Unavailable` says which and tests skip with that reason.
+`python -m tests.support.cassandra_files` fetches them ahead of the tests.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ VERSION = "5.0.4"
 #: Java releases that this version is made for.
 JAVA = (11, 17)
 
-DOWNLOAD_LIMIT_S = 300.0
+DOWNLOAD_LIMIT_S = 180.0
 
 _POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
@@ -105,3 +106,10 @@ def _fetch(jars: Path) -> None:
             raise Unavailable(f"Maven cannot fetch Apache Cassandra {VERSION}: {first[:200]}")
         shutil.rmtree(jars, ignore_errors=True)
         (Path(scratch) / "jars").rename(jars)
+
+
+if __name__ == "__main__":
+    try:
+        print(f"Apache Cassandra {VERSION} is in {cassandra_jars()}, for {java()}")
+    except Unavailable as why:
+        raise SystemExit(f"tests on Apache Cassandra will be skipped: {why}") from None
