@@ -68,7 +68,7 @@ def test_what_the_vault_holds(desk: Desk) -> None:
     assert told["source"] == desk.sim.url
     assert told["types"]["look"]["items"] == SMALL["look"]
     assert told["sessions"][0]["status"] == "done"
-    items = desk.json("list", "dashboard")["items"]
+    items = desk.json("list", "dashboards")["items"]
     assert len(items) == SMALL["dashboard"] + SMALL["lookml_dashboard"]
     shown = desk.json("show", "look", "1")
     assert shown["body"].encode() == desk.sim.library.body("look", "1")
@@ -197,7 +197,7 @@ def test_restoring_into_another_looker(desk: Desk) -> None:
         assert len(other.library.ids("dashboard")) == 6
         code, said = target.run(*target.server("restore", "look", "--yes"))
         assert code == 0, said
-        assert target.run(*target.server("restore", "--failures"))[1] == "nothing is failing\n"
+        assert target.run("restore", "--failures")[1] == "nothing is failing\n"
         assert target.run(*target.server("restore", "explore", "--yes"))[0] == 1
 
 

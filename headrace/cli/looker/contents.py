@@ -17,12 +17,13 @@ from headrace.cli.looker.options import (
     Json,
     TypeArgument,
     VaultPath,
-    known_types,
+    known_type,
     one_line,
     opened,
     print_json,
 )
-from headrace.looker.content import TYPES, content_of
+from headrace.looker.content import TYPES
+from headrace.looker.restore.books import restore_failures
 from headrace.looker.vault import Body, Row, Session, Vault
 
 #: A table of more is no help to anybody.
@@ -46,7 +47,7 @@ def list_items(
     as_json: Json = False,
 ) -> None:
     """List the items of a vault: type, id, name, folder, when changed and when seen last."""
-    (wanted,) = known_types([type_]) if type_ else ("",)
+    wanted = known_type(type_) if type_ else ""
     with opened(vault) as source:
         rows = source.contents.rows(wanted, deleted=deleted, folder=folder, text=text)
         found = list(islice(rows, limit or (None if as_json else _MOST_SHOWN)))
@@ -70,6 +71,10 @@ def info(vault: VaultPath = None, as_json: Json = False) -> None:
     typer.echo(f"vault     {told['vault']} ({told['size_bytes'] / 1e6:,.1f} MB)")
     typer.echo(f"looker    {told['source'] or 'nothing extracted yet'}")
     typer.echo(f"failures  {told['failures']} open (headrace looker failures)")
+    if told["restore_failures"]:
+        typer.echo(
+            f"restores  {told['restore_failures']} failing (headrace looker restore --failures)"
+        )
     table = Table("type", *("items", "deleted", "versions", "bodies", "stored"))
     for column in table.columns[1:]:
         column.justify = "right"
@@ -107,7 +112,7 @@ def show(
     as_json: Json = False,
 ) -> None:
     """Show one item: what the vault knows of it, its versions, and its body."""
-    content_of(type_)
+    type_ = known_type(type_)
     with opened(vault) as source:
         shown = source.contents.body(type_, item_id, version=version)
         row = source.contents.row(type_, item_id)
@@ -150,6 +155,7 @@ def _info(vault: Vault) -> dict[str, Any]:
         "size_bytes": vault.path.stat().st_size,
         "types": vault.contents.sizes(),
         "failures": len(vault.failures.open()),
+        "restore_failures": len(restore_failures(vault)),
         "sessions": [_session(session) for session in vault.sessions.list(limit=10)],
     }
 

@@ -22,7 +22,12 @@ VaultPath = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout, nothing else.")]
 Types = Annotated[
     list[str] | None,
-    typer.Option("--type", "-t", help=f"Of this type only; repeatable. One of {', '.join(TYPES)}."),
+    typer.Option(
+        "--types",
+        "--type",
+        "-t",
+        help=f"Of these types only; repeatable or joined by commas. {', '.join(TYPES)}.",
+    ),
 ]
 TypeArgument = Annotated[str, typer.Argument(metavar="TYPE", help=f"One of {', '.join(TYPES)}.")]
 IdArgument = Annotated[str, typer.Argument(metavar="ID", help="Its id, as `list` shows it.")]
@@ -43,12 +48,24 @@ def opened(path: str | None, *, check: bool = False) -> Vault:
 
 
 def known_types(types: list[str] | None) -> tuple[str, ...]:
-    """The types that were named; empty for all.
+    """The types that were named, each once; empty for all. `dashboards` is what people write.
 
     Raises:
         UnknownType: naming the twelve.
     """
-    return tuple(content_of(name).type for name in types or ())
+    names = [name.strip() for text in types or () for name in text.split(",")]
+    singular = [n.removesuffix("s") if n.removesuffix("s") in TYPES else n for n in names if n]
+    return tuple(dict.fromkeys(content_of(name).type for name in singular))
+
+
+def known_type(name: str) -> str:
+    """The one type that an argument names.
+
+    Raises:
+        UnknownType: naming the twelve.
+    """
+    found = known_types([name])
+    return found[0] if len(found) == 1 else content_of(name).type
 
 
 def print_json(value: Any) -> None:

@@ -13,10 +13,11 @@ from rich.table import Table
 
 from headrace.cli.exits import Exit
 from headrace.cli.looker.connecting import BaseUrl, Rate, connected, my_turn
-from headrace.cli.looker.options import Json, VaultPath, known_types, one_line, opened, print_json
+from headrace.cli.looker.options import Json, VaultPath, known_type, one_line, opened, print_json
 from headrace.errors import ConfigurationError
 from headrace.looker.content import TYPES
 from headrace.looker.restore import How, Outcome, Restored, Restorer, Step, plan
+from headrace.looker.restore.books import restore_failures
 from headrace.looker.vault import Status
 
 
@@ -61,7 +62,10 @@ def restore(
     made again. Into another one everything is made, in the order of its dependencies, and ids are
     translated. A run that was cut off goes on where it was; a second one makes nothing twice.
     """
-    types = known_types([type_]) if type_ else ()
+    types = (known_type(type_),) if type_ else ()
+    if failures:
+        _show_failures(vault, as_json=as_json)
+        return
     if version is not None and item_id is None:
         raise ConfigurationError("--version is of one item", hint="Name its type and its id")
     with opened(vault, check=True) as source, my_turn(source, "restore") as stop:
@@ -75,9 +79,6 @@ def restore(
                 stop=stop,
                 tell=(lambda _outcome: None) if as_json else _tell,
             )
-            if failures:
-                _show_failures(restorer, as_json=as_json)
-                return
             expected = _expected(restorer, steps)
             if dry_run:
                 _show_plan(client.source, expected, as_json=as_json)
@@ -143,15 +144,16 @@ def _show(target: str, done: Restored, *, as_json: bool) -> None:
         typer.echo("run it again to try what failed; --failures lists it")
 
 
-def _show_failures(restorer: Restorer, *, as_json: bool) -> None:
-    found: list[dict[str, Any]] = [asdict(failure) for failure in restorer.books.failures()]
+def _show_failures(vault: str | None, *, as_json: bool) -> None:
+    with opened(vault) as source:
+        found: list[dict[str, Any]] = [asdict(failure) for failure in restore_failures(source)]
     if as_json:
         print_json({"failures": found})
         return
     for each in found:
         typer.echo(
-            f"{each['type']} {one_line(each['id'])} ({each['attempts']} attempts, status "
-            f"{each['status'] or '-'}): {one_line(each['message'], longest=300)}"
+            f"{each['type']} {one_line(each['id'])} into {each['target']} ({each['attempts']} "
+            f"attempts, status {each['status'] or '-'}): {one_line(each['message'], longest=300)}"
         )
     if not found:
         typer.echo("nothing is failing")

@@ -139,11 +139,14 @@ class Books:
 
     def failures(self) -> list[RestoreFailure]:
         """What could not be restored into this Looker and has not been since."""
-        with self.vault.file.reading() as db:
-            rows = db.execute(
-                "SELECT target, type, id, status, message, attempts, session, first_at, last_at"
-                " FROM restore_failure WHERE target = ? AND resolved_at IS NULL"
-                " ORDER BY type, id",
-                (self.target,),
-            ).fetchall()
-        return [RestoreFailure(*row) for row in rows]
+        return [each for each in restore_failures(self.vault) if each.target == self.target]
+
+
+def restore_failures(vault: Vault) -> list[RestoreFailure]:
+    """What could not be restored, into whatever Looker, and has not been since."""
+    with vault.file.reading() as db:
+        rows = db.execute(
+            "SELECT target, type, id, status, message, attempts, session, first_at, last_at"
+            " FROM restore_failure WHERE resolved_at IS NULL ORDER BY target, type, id"
+        ).fetchall()
+    return [RestoreFailure(*row) for row in rows]
