@@ -4,6 +4,7 @@ The server checks a run's parameters against the schema of its deployment with t
 here, whether they come from the form, from `prefect deployment run` or from the API.
 """
 
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 
@@ -23,6 +24,7 @@ DEPLOYMENTS = yaml.safe_load((PROJECT / "prefect.yaml").read_text())["deployment
 ENTRYPOINTS = sorted({deployment["entrypoint"] for deployment in DEPLOYMENTS})
 
 
+@cache
 def schema_of(entrypoint: str) -> dict:
     path, function = entrypoint.split(":")
     module = import_module(".".join(Path(path).with_suffix("").parts))

@@ -18,7 +18,9 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 from uuid import UUID
 
-from headrace.cli.deployments.note import ServingNote, write_note
+import msgspec
+
+from headrace.cli.deployments.note import ServingNote, read_note, write_note
 from headrace.cli.deployments.plan import Plan, read_plan
 from headrace.cli.server.address import is_healthy
 from headrace.cli.server.managed import START_TIMEOUT_S
@@ -48,22 +50,20 @@ class Serving:
     def __init__(self, folder: StateFolder, token: str, plan_path: Path, work_folder: Path) -> None:
         self.plan_path = plan_path
         self._folder = folder
-        self._note = ServingNote(token=token, plan=str(plan_path), folder=str(work_folder))
+        before = read_note(folder, token)
+        self._note = ServingNote(
+            token=token,
+            plan=str(plan_path),
+            folder=str(work_folder),
+            restarts=before.restarts if before else 0,
+        )
         self._served: dict[UUID, str] = {}
 
     def tell(self, *, problem: str = "") -> None:
         """Say what is served, or why nothing is."""
-        note = self._note
-        write_note(
-            self._folder,
-            ServingNote(
-                token=note.token,
-                plan=note.plan,
-                folder=note.folder,
-                deployments=sorted(self._served.values()),
-                problem=problem,
-            ),
-        )
+        served = sorted(self._served.values())
+        note = msgspec.structs.replace(self._note, deployments=served, problem=problem)
+        write_note(self._folder, note)
 
     async def register(self, client: PrefectClient, runner: Runner, plan: Plan) -> None:
         """Bring the server to what the plan says, and have the runner serve that."""

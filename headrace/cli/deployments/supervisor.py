@@ -108,15 +108,8 @@ class Supervisor:
         sys.stderr.write(f"supervisor: {line}\n")
         sys.stderr.flush()
         note = read_note(self._folder, self._token) or ServingNote(token=self._token)
-        write_note(
-            self._folder,
-            msgspec.structs.replace(
-                note,
-                restarts=note.restarts + 1,
-                deployments=[],
-                problem=note.problem or line,
-            ),
-        )
+        restarted = msgspec.structs.replace(note, restarts=note.restarts + 1, deployments=[])
+        write_note(self._folder, restarted)
 
 
 def main(home: str, plan: str, folder: str) -> None:
