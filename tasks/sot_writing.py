@@ -152,9 +152,10 @@ def write_shards(run: SotRun[WriteRequest]) -> WriteReport:
     Raises:
         StoreUnavailable, ConfigurationError: the write could not begin, or broke off.
     """
-    writing = _WRITING[run.id] = Writing(run)
+    writing = Writing(run)
+    writing.start()
+    _WRITING[run.id] = writing
     try:
-        writing.start()
         shards = run.request.shards
         with ThreadPoolTaskRunner(max_workers=shards) as pool, ProgressBar(run.progress) as bar:
             save_at = time.monotonic() + SAVE_HEADS_S

@@ -17,7 +17,7 @@ from headrace.errors import ConfigurationError
 from headrace.sot.exceptions import DamagedLog
 from headrace.sot.store import SotStore
 
-_COLUMNS = ("symbol", "epoch", "first_seq", "next_seq", "hash", "digest", "parked", "verified_to")
+_COLUMNS = ("symbol", "epoch", "first_seq", "next_seq", "digest", "parked", "verified_to")
 
 
 def head(store: StoreOption = "", symbols: SymbolsOption = None, as_json: AsJson = False) -> None:
@@ -36,9 +36,9 @@ def head(store: StoreOption = "", symbols: SymbolsOption = None, as_json: AsJson
     elif rows:
         table = Table()
         for name in _COLUMNS:
-            table.add_column(name.replace("_", " "), justify="right")
+            table.add_column(name.replace("_", " "), justify="right", no_wrap=True)
         for row in rows:
-            cells = {**row, "digest": str(row["digest"] or "")[:16]}
+            cells = {**row, "digest": str(row["digest"] or "")[:12]}
             table.add_row(*("" if cells[name] is None else str(cells[name]) for name in _COLUMNS))
         Console().print(table)
     else:
@@ -52,7 +52,7 @@ def head(store: StoreOption = "", symbols: SymbolsOption = None, as_json: AsJson
 
 def _row(log: SotStore, symbol_id: int) -> dict[str, Any]:
     """Sequences as text: they go to 2**64."""
-    row: dict[str, Any] = dict.fromkeys((*_COLUMNS, "damage"))
+    row: dict[str, Any] = dict.fromkeys((*_COLUMNS, "hash", "damage"))
     row["symbol"] = symbol_id
     try:
         found = log.head(symbol_id)
