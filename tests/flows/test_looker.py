@@ -1,0 +1,165 @@
+"""The flow `looker` on a Prefect server: its DAG, its checkpoints, its endings, its parameters."""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+from support.looker import SECRET, assert_vault_equals
+from support.pulls import Watcher
+
+from blocks.looker import BlockTypeCheckpoints, Looker, LookerCheckpoint
+from headrace.cli.looker.extract import extract as command
+from headrace.errors import ConfigurationError
+from headrace.exchange.exceptions import ConnectionFailed
+from headrace.leases import hold, open_leases
+from headrace.looker.client import LoginRefused
+from headrace.looker.extract.exceptions import CheckpointUnusable
+from headrace.looker.extract.receipts import ExtractSummary, Status
+from headrace.looker.turns import vault_lease
+from headrace.looker.vault import Status as Ended
+from headrace.looker.vault import Vault
+from headrace.settings import load_settings
+from headrace.sim.looker import SimulatedLooker
+
+pytestmark = pytest.mark.flows
+
+
+@pytest.fixture
+def vault(tmp_path):
+    return tmp_path / "looker.sqlite"
+
+
+@pytest.fixture
+def sim(monkeypatch):
+    with SimulatedLooker(counts={"dashboard": 420, "look": 15}) as running:
+        monkeypatch.setenv("LOOKERSDK_BASE_URL", running.url)
+        monkeypatch.setenv("LOOKERSDK_CLIENT_ID", "headrace")
+        monkeypatch.setenv("LOOKERSDK_CLIENT_SECRET", SECRET)
+        yield running
+
+
+def run(vault, **parameters) -> ExtractSummary:
+    """Run the flow as a deployment does and return what it did; its errors are raised."""
+    from tasks.observers import observing
+
+    watcher = Watcher()
+    parameters = {"rate": "none", "vault": str(vault), "workers": 4, **parameters}
+    with observing(watcher):
+        flow = import_module("flows.looker").looker
+        state = flow(**parameters, return_state=True)
+    if watcher.summary is None:
+        state.result(raise_on_failure=True)
+        raise AssertionError("the run ended without a summary")
+    run.state = state
+    return watcher.summary
+
+
+def test_everything_comes_and_each_type_has_a_checkpoint(sim, vault):
+    summary = run(vault)
+    assert summary.status is Status.DONE
+    assert run.state.is_completed()
+    assert_vault_equals(sim.library, vault)
+    assert summary.logins == 1
+    assert summary.requests == sim.stats()["requests"] - 1  # the logout comes after it
+    checkpoint = BlockTypeCheckpoints(str(vault.resolve())).load("dashboard")
+    assert checkpoint.items == 423
+    assert checkpoint.complete
+    assert checkpoint.session == summary.session
+    assert checkpoint.run_id == summary.run
+    assert SECRET not in str(summary.as_json())
+
+
+def test_failed_ranges_leave_it_partial_and_the_next_run_goes_on(sim, vault):
+    sim.add_fault("error,status=500,ask=list,type=dashboard,offset=200")
+    summary = run(vault, types=["dashboard"])
+    assert summary.status is Status.PARTIAL
+    assert run.state.name == "Partial"
+    [receipt] = summary.types
+    assert receipt.missing == ("dashboards:200+101",)
+    sim.clear_faults()
+    again = run(vault, types=["dashboard"])
+    assert again.resumed
+    assert again.session == summary.session
+    assert again.status is Status.DONE
+    assert_vault_equals(sim.library, vault, ["dashboard"])
+    with Vault.open(vault) as held:
+        assert held.sessions.get(again.session).status is Ended.DONE
+
+
+def test_who_finds_another_run_at_the_vault_ends_at_once(sim, vault):
+    leases = open_leases(load_settings().lease_location)
+    with hold(leases, vault_lease(Path(vault).resolve()), run_id="other"):
+        summary = run(vault)
+    assert summary.status is Status.RUNNING_ELSEWHERE
+    assert run.state.name == "AlreadyRunning"
+    assert not vault.exists()
+    assert sim.stats()["requests"] == 0
+
+
+def test_what_cannot_be_reached_or_is_refused_is_said_before_anything_is_made(
+    sim, vault, monkeypatch
+):
+    monkeypatch.setenv("LOOKERSDK_CLIENT_SECRET", "not-the-secret")
+    with pytest.raises(LoginRefused) as refused:
+        run(vault)
+    assert "not-the-secret" not in str(refused.value)
+    with pytest.raises(ConnectionFailed, match="nobody answers"):
+        run(vault, base_url="http://127.0.0.1:9")
+    with pytest.raises(ConfigurationError, match="no content type"):
+        run(vault, types=["dashes"])
+    monkeypatch.setenv("LOOKERSDK_CLIENT_SECRET", SECRET)
+    with pytest.raises(ConfigurationError, match="no folder 'nowhere'"):
+        run(vault, folder_ids=["nowhere"])
+    assert not vault.exists()
+
+
+def test_a_saved_block_names_the_looker(sim, vault, monkeypatch):
+    monkeypatch.delenv("LOOKERSDK_CLIENT_SECRET")
+    Looker(base_url=sim.url, client_id="headrace", client_secret=SECRET).save(
+        "company", overwrite=True
+    )
+    summary = run(vault, types=["group"], base_url="block:company")
+    assert summary.status is Status.DONE
+    assert_vault_equals(sim.library, vault, ["group"])
+
+
+def test_both_rates_hold_at_once(sim, vault):
+    summary = run(vault, types=["look"], rate="10/s,60/m")
+    assert summary.status is Status.DONE
+    windows = sim.stats((1.0, 60.0))["most_in_window"]
+    assert windows["1.0"] <= 10
+    assert windows["60.0"] <= 60
+
+
+def test_a_checkpoint_that_is_newer_or_another_s_is_refused(sim, vault):
+    run(vault, types=["group"])
+    name = str(vault.resolve())
+    checkpoints = BlockTypeCheckpoints(name)
+    stored = checkpoints.load("group")
+    block = LookerCheckpoint.load(checkpoints._name("group"))
+    for change in ({"schema_version": 99}, {"vault": "another"}, {"items": -1}):
+        block.checkpoint = {**stored.model_dump(mode="json"), **change}
+        block.save(checkpoints._name("group"), overwrite=True)
+        with pytest.raises(CheckpointUnusable):
+            checkpoints.load("group")
+    assert run(vault, types=["group"]).status is Status.DONE  # the vault is what counts
+    assert checkpoints.load("group").items == 4
+
+
+def test_every_option_of_the_command_is_a_parameter_of_the_flow_and_the_other_way_round():
+    flow = import_module("flows.looker").looker
+    parameters = dict(inspect.signature(flow.fn, eval_str=True).parameters)
+    options = dict(inspect.signature(command, eval_str=True).parameters)
+    assert options.pop("as_json").default is False
+    assert set(options) == set(parameters)
+    for name, parameter in parameters.items():
+        if name != "rate":  # repeatable, and joined by commas
+            assert options[name].default == parameter.default, name
+            kinds = [typing.get_args(p.annotation)[:1] for p in (options[name], parameter)]
+            assert kinds[0] == (kinds[1] or (parameter.annotation,)), name
+    helps = flow.parameters.properties
+    assert all(helps[name].get("description") for name in parameters)
