@@ -28,7 +28,7 @@ class Difference:
         type, id, name: which; the name is the present one.
         what: what became of it.
         origin: `server`, or `pack` if the later version is an edit of ours.
-        changes: fields that differ; empty unless it changed.
+        changes: fields that differ; empty unless it changed, and the vault still has both.
     """
 
     type: str
@@ -86,7 +86,7 @@ def differences(
         VaultDamaged: a body that does not read.
     """
     for moved in vault.contents.moved(before, after, types=types):
-        there_before = moved.version_before is not None and not moved.deleted_before
+        there_before = moved.known_before and not moved.deleted_before
         there_after = not moved.deleted_after
         if not there_before and not there_after:
             continue
@@ -94,9 +94,10 @@ def differences(
         if there_before and not there_after:
             what = What.DELETED
         elif not there_before:
-            what = What.ADDED if moved.version_before is None else What.RETURNED
+            what = What.RETURNED if moved.known_before else What.ADDED
+        elif moved.version_before is None:
+            what = What.CHANGED  # what it was is no longer kept
         else:
-            assert moved.version_before is not None
             if moved.version_before == moved.version_after:
                 continue
             old = vault.contents.body(moved.type, moved.id, version=moved.version_before)

@@ -216,6 +216,17 @@ def test_wrong_credentials_are_one_line_without_the_secret(
     assert (code, "LOOKERSDK_CLIENT_SECRET" in said) == (2, True)
 
 
+def test_old_history_is_let_go(desk: Desk) -> None:
+    desk.sim.library.edit("look", "1", title="Newer")
+    with Vault.open(desk.vault) as vault:
+        fill(vault, desk.sim)
+    assert desk.json("cleanup", "--keep-days", "0", "--dry-run")["versions"] == 1
+    assert desk.json("cleanup", "--keep-days", "1")["versions"] == 0
+    assert "1 versions" in desk.run("cleanup", "--keep-days", "0")[1]
+    assert "no longer kept" in desk.run("diff")[1]
+    assert len(desk.json("show", "look", "1")["versions"]) == 1
+
+
 def test_snapshots(desk: Desk, tmp_path: Path) -> None:
     taken = desk.json("snapshot", "take")
     assert taken["counts"]["look"] == SMALL["look"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from headrace.cli.looker import (
+    cleanup,
     contents,
     diff,
     extract,
@@ -28,6 +29,7 @@ app.command("diff")(diff.diff)
 app.command("unpack")(folders.unpack)
 app.command("pack")(folders.pack)
 app.command("restore")(restore.restore)
+app.command("cleanup")(cleanup.cleanup)
 app.add_typer(snapshot.app, name="snapshot")
 
 

@@ -66,6 +66,8 @@ def _print(difference: Difference) -> None:
         f"{_SIGNS[difference.what]} {difference.type} {one_line(difference.id)} "
         f"{one_line(difference.name)!r} {difference.what}{by_us}"
     )
+    if difference.what == "changed" and not difference.changes:
+        typer.echo("    (what it was is no longer kept, or only the form of the bytes differs)")
     for change in difference.changes:
         typer.echo(
             f"    {one_line(change.path, longest=120) or '(the whole body)'}: "

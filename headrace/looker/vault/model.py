@@ -188,6 +188,7 @@ class Moved:
         version_after: at the later session.
         origin_after: of that version.
         deleted_before, deleted_after: on the server, as far as was known.
+        known_before: the vault had it; without a version, what it had is no longer kept.
     """
 
     type: str
@@ -198,3 +199,4 @@ class Moved:
     origin_after: str
     deleted_before: bool
     deleted_after: bool
+    known_before: bool

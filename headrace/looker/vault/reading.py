@@ -26,7 +26,7 @@ _EVENT_AT = (
 _MOVED = (
     f"type, id, name, {_VERSION_AT.format(at='?1')}, {_VERSION_AT.format(at='?2')},"
     f" (SELECT origin FROM body WHERE item = key AND version = {_VERSION_AT.format(at='?2')}),"
-    f" {_EVENT_AT.format(at='?1')}, {_EVENT_AT.format(at='?2')}"
+    f" {_EVENT_AT.format(at='?1')}, {_EVENT_AT.format(at='?2')}, first_session"
 )
 _AT_ONCE = 500
 _BODIES_AT_ONCE = 50
@@ -184,8 +184,8 @@ class Contents:
                 (before, after, *wanted),
             ).fetchall()
         return [
-            Moved(t, i, name, b, a, origin, was == "deleted", now == "deleted")
-            for t, i, name, b, a, origin, was, now in rows
+            Moved(t, i, name, b, a, origin, was == "deleted", now == "deleted", first <= before)
+            for t, i, name, b, a, origin, was, now, first in rows
             if a is not None
         ]
 

@@ -41,6 +41,7 @@ from headrace.looker.vault.model import ITEM, Failed, Page, Upserted
 from headrace.looker.vault.progress import Progress, add_pages, add_todo, drop_todo
 from headrace.looker.vault.reading import Contents
 from headrace.looker.vault.sessions import Sessions
+from headrace.looker.vault.thinning import Thinned, thin
 from headrace.looker.vault.times import utc_text
 from headrace.looker.vault.writing import pack_changed, upsert
 
@@ -170,6 +171,19 @@ class Vault:
             keys += [(failed.type, failed.key) for failed in failures if failed.kind == ITEM]
             drop_todo(db, session, keys)
         return done
+
+    def thin(
+        self, *, keep_days: float, keep_versions: int = 1, gone: bool = False, dry_run: bool = False
+    ) -> Thinned:
+        """Let go of old history; see `headrace.looker.vault.thinning.thin`."""
+        return thin(
+            self.file,
+            self.now(),
+            keep_days=keep_days,
+            keep_versions=keep_versions,
+            gone=gone,
+            dry_run=dry_run,
+        )
 
     def make_durable(self) -> None:
         """Make what was stored survive a loss of power: call it before a checkpoint says so."""
