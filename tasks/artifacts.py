@@ -15,7 +15,8 @@ from prefect.artifacts import (
 )
 
 from blocks.api import API_ERRORS, require_api
-from headrace.pull.receipts import Summary
+from headrace.pull.progress import RunProgress
+from headrace.pull.receipts import Status, Summary
 from headrace.pull.wording import described_progress, markdown_summary
 from tasks.runs import Run
 
@@ -26,6 +27,19 @@ UPDATE_INTERVAL_S = 1.0
 
 #: After a failure the display rests; it must never slow a run down.
 REST_S = 30.0
+
+
+def percent_done(progress: RunProgress) -> float:
+    """Pages done of those planned, in percent. A thin product is done with fewer than planned."""
+    entries = list(progress.products.values())
+    total = sum(max(1, entry.pages_total) for entry in entries)
+    done = sum(
+        max(1, entry.pages_total)
+        if entry.state == Status.DONE.value
+        else min(entry.pages_done, entry.pages_total)
+        for entry in entries
+    )
+    return 100.0 * done / total if total else 0.0
 
 
 class ProgressArtifact:
@@ -66,9 +80,7 @@ class ProgressArtifact:
 
     def told(self) -> tuple[float, str]:
         """Percent done, and how far everything is in words."""
-        done, total, _rows = self._run.progress.totals()
-        percent = 100.0 * done / total if total else 0.0
-        return percent, described_progress(self._run.progress)
+        return percent_done(self._run.progress), described_progress(self._run.progress)
 
     def _show(self, percent: float, description: str) -> None:
         if self._id is None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from prefect.utilities.urls import url_for
+
 from headrace.lake.names import product_prefix
 from headrace.pull.receipts import ProductReceipt, Status, Summary
 from headrace.settings import Settings
@@ -14,7 +16,6 @@ _PAGES = {
     Status.PARTIAL: ("audit.md", "finding and mending what is missing"),
     Status.FAILED: ("audit.md", "finding and mending what is missing"),
 }
-_RUN_PATH = "/runs/flow-run/"
 
 
 def markdown_links(run: Run, summary: Summary) -> str:
@@ -24,7 +25,7 @@ def markdown_links(run: Run, summary: Summary) -> str:
         lines.append(f"- [this run and its graph]({summary.ui_url})")
     lake = run.checkpoints.lake.rstrip("/")
     lines += [
-        f"- {receipt.product}: {_task_run(run, summary, receipt)}"
+        f"- {receipt.product}: {_task_run(run, receipt)}"
         f"`{_code(f'{lake}/{product_prefix(EXCHANGE, receipt.product)}')}`"
         for receipt in summary.products
     ]
@@ -33,11 +34,11 @@ def markdown_links(run: Run, summary: Summary) -> str:
     return "\n".join(lines)
 
 
-def _task_run(run: Run, summary: Summary, receipt: ProductReceipt) -> str:
+def _task_run(run: Run, receipt: ProductReceipt) -> str:
     """A link to the product's task run, where there is one and a UI to show it."""
     task_run = run.task_runs.get(receipt.product)
-    base, found, _ = (summary.ui_url or "").partition(_RUN_PATH)
-    return f"[its task]({base}/runs/task-run/{task_run}), in " if task_run and found else ""
+    url = url_for("task-run", obj_id=task_run) if task_run else None
+    return f"[its task]({url}), in " if url else ""
 
 
 def _page(settings: Settings, page: str) -> str:

@@ -1,0 +1,91 @@
+"""The progress bar in the UI: how far it is, and how seldom the API hears of it."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from uuid import uuid4
+
+import pytest
+
+from headrace.pull.progress import RunProgress
+from tasks import artifacts
+from tasks.artifacts import REST_S, ProgressArtifact, percent_done
+
+
+def progress_of(*products: tuple[str, int, int]) -> RunProgress:
+    progress = RunProgress(in_flight=1)
+    for number, (state, done, total) in enumerate(products):
+        entry = progress.product(f"P{number}")
+        entry.state, entry.pages_done, entry.pages_total = state, done, total
+    return progress
+
+
+@pytest.mark.parametrize(
+    ("products", "percent"),
+    [
+        ((), 0.0),
+        ((("planning", 0, 0),), 0.0),
+        ((("fetching", 5, 10),), 50.0),
+        ((("done", 7, 10),), 100.0),
+        ((("done", 0, 0), ("fetching", 0, 3)), 25.0),
+        ((("failed", 2, 10),), 20.0),
+        ((("fetching", 12, 10), ("fetching", 0, 10)), 50.0),
+    ],
+)
+def test_how_far_a_run_is(products, percent) -> None:
+    assert percent_done(progress_of(*products)) == percent
+
+
+@pytest.fixture
+def api(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """The artifact API and a clock, in the hands of the test."""
+    api = SimpleNamespace(now=100.0, told=[], down=False)
+
+    def require_api() -> None:
+        if api.down:
+            raise OSError("connection refused")
+
+    def create(*, progress: float, key: str, description: str) -> object:
+        api.told.append(progress)
+        return uuid4()
+
+    monkeypatch.setattr(artifacts, "require_api", require_api)
+    monkeypatch.setattr(artifacts, "create_progress_artifact", create)
+    monkeypatch.setattr(
+        artifacts,
+        "update_progress_artifact",
+        lambda _id, *, progress, description: api.told.append(progress),
+    )
+    monkeypatch.setattr(artifacts, "time", SimpleNamespace(monotonic=lambda: api.now))
+    return api
+
+
+def run_with(progress: RunProgress) -> SimpleNamespace:
+    return SimpleNamespace(progress=progress)
+
+
+def test_it_is_told_once_a_second_at_most_and_at_the_end(api: SimpleNamespace) -> None:
+    progress = progress_of(("fetching", 0, 100))
+    with ProgressArtifact(run_with(progress)) as shown:
+        for _ in range(50):
+            api.now += 0.1
+            progress.page("P0", 1000)
+            shown.tick()
+        progress.ended("P0", "done")
+    assert len(api.told) == 1 + 5 + 1 or len(api.told) == 1 + 4 + 1
+    assert api.told == sorted(api.told)
+    assert (api.told[0], api.told[-1]) == (0.0, 100.0)
+
+
+def test_an_api_that_is_gone_is_left_alone_for_a_while(api: SimpleNamespace) -> None:
+    with ProgressArtifact(run_with(progress_of(("fetching", 1, 2)))) as shown:
+        api.down = True
+        api.now += 2
+        shown.tick()
+        api.down = False
+        api.now += REST_S / 2
+        shown.tick()
+        assert len(api.told) == 1
+        api.now += REST_S
+        shown.tick()
+        assert len(api.told) == 2
