@@ -101,7 +101,7 @@ def report_of_write(run: str, store: str, written: WriteReport) -> SotReport:
             },
             "repairs": list(written.repairs),
         },
-        rows=tuple(shard_row(shard) for shard in written.shards if shard.records),
+        rows=tuple(_short_row(shard) for shard in written.shards if shard.records),
         problems=(*problems, *written.repairs),
         stopped=written.stopped,
     )
@@ -119,6 +119,19 @@ def shard_row(shard: ShardMeasures) -> dict[str, Any]:
         "batch_p99_ms": round(1000 * shard.commit.quantile(0.99), 2),
         "delay_p99_ms": round(1000 * shard.delay.quantile(0.99), 2),
         "queue_bytes": shard.queue_bytes,
+    }
+
+
+def _short_row(shard: ShardMeasures) -> dict[str, Any]:
+    """What of it fits a terminal of 80 columns."""
+    return {
+        "shard": shard.shard,
+        "symbols": shard.symbols,
+        "records": shard.records,
+        "per_s": round(shard.records_per_s),
+        "batch_p99_ms": round(1000 * shard.commit.quantile(0.99), 1),
+        "delay_p99_ms": round(1000 * shard.delay.quantile(0.99)),
+        "queue_kb": round(shard.queue_bytes / 1000),
     }
 
 

@@ -80,7 +80,7 @@ def report_table(report: SotReport) -> Table:
     """One line per shard or symbol."""
     table = Table(title=f"sot {report.action}", title_justify="left", title_style="bold")
     for name in report.rows[0]:
-        table.add_column(name.replace("_", " "), justify="right")
+        table.add_column(name.replace("_", " "), justify="right", overflow="fold")
     for row in report.rows[:_MOST_ROWS]:
         table.add_row(*(Text(_cell(value)) for value in row.values()))
     return table
