@@ -248,7 +248,7 @@ def _cluster_options(settings: CqlSettings) -> dict[str, Any]:
         row_factory=named_tuple_factory,
     )
     options: dict[str, Any] = {
-        "contact_points": list(settings.hosts),
+        "contact_points": [host.strip("[]") for host in settings.hosts],
         "port": settings.port,
         "execution_profiles": {EXEC_PROFILE_DEFAULT: profile},
         "connect_timeout": settings.request_timeout_s,
