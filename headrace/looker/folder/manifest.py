@@ -31,6 +31,7 @@ class _Saved(msgspec.Struct, frozen=True):
     schema_version: int
     source: str
     entries: dict[str, Entry]
+    pending: dict[str, Entry] = {}
 
 
 @dataclass
@@ -39,14 +40,16 @@ class Manifest:
 
     Attributes:
         source: base URL of the Looker whose content it is.
+        pending: what an unpacking was about to write; it may have been killed before or after.
     """
 
     source: str = ""
     entries: dict[str, Entry] = field(default_factory=dict)
+    pending: dict[str, Entry] = field(default_factory=dict)
 
 
 def load(folder: Path) -> Manifest | None:
-    """The manifest of `folder`; None if it has none.
+    """The manifest of `folder`, with what a killed unpacking wrote; None if it has none.
 
     Raises:
         FolderForeign: it cannot be read.
@@ -64,7 +67,8 @@ def load(folder: Path) -> Manifest | None:
         raise FolderForeign(
             folder, f"a newer headrace wrote {FILE_NAME}", "Upgrade headrace, or unpack anew"
         )
-    return Manifest(saved.source, saved.entries)
+    written = {p: e for p, e in saved.pending.items() if sha256_of(folder / p) == e.sha256}
+    return Manifest(saved.source, {**saved.entries, **written})
 
 
 def save(folder: Path, manifest: Manifest) -> None:
@@ -72,9 +76,14 @@ def save(folder: Path, manifest: Manifest) -> None:
     saved: dict[str, Any] = {
         "schema_version": _SCHEMA_VERSION,
         "source": manifest.source,
-        "entries": {path: msgspec.to_builtins(e) for path, e in sorted(manifest.entries.items())},
+        "entries": _plain(manifest.entries),
+        "pending": _plain(manifest.pending),
     }
     write_whole(folder / FILE_NAME, (json.dumps(saved, indent=1) + "\n").encode())
+
+
+def _plain(entries: dict[str, Entry]) -> dict[str, Any]:
+    return {path: msgspec.to_builtins(entry) for path, entry in sorted(entries.items())}
 
 
 def write_whole(path: Path, content: bytes) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,36 +51,43 @@ def unpack(
     """
     wanted = tuple(types)
     manifest = _prepared(folder, force=force)
-    edited = _edited(folder, manifest)
+    manifest.source = vault.source
+    entries = {
+        f"{row.type}/{file_name(row.id)}": Entry(row.type, row.id, row.version, row.hash.hex())
+        for type_ in wanted or ("",)
+        for row in vault.contents.rows(type_, deleted=deleted)
+    }
+    there = {path: sha256_of(folder / path) for path in {**manifest.entries, **entries}}
+    edited = _edited(manifest, entries, there)
     if edited and not force:
         raise FolderEdited(folder, edited)
-    manifest.source = vault.source
-    before, written, unchanged = dict(manifest.entries), 0, 0
-    try:
-        for type_ in wanted or ("",):
-            for row in vault.contents.rows(type_, deleted=deleted):
-                stop.check()
-                path = f"{row.type}/{file_name(row.id)}"
-                entry = Entry(row.type, row.id, row.version, row.hash.hex())
-                old = before.pop(path, None)
-                if old is not None and old.sha256 == entry.sha256 and path not in edited:
-                    unchanged += 1
-                else:
-                    # The current version may have changed since the row was read.
-                    body = vault.contents.body(row.type, row.id)
-                    entry = Entry(row.type, row.id, body.version, body.hash.hex())
-                    target = folder / path
-                    target.parent.mkdir(exist_ok=True)
-                    write_whole(target, body.body)
-                    written += 1
-                manifest.entries[path] = entry
-        outdated = [p for p, e in before.items() if not wanted or e.type in wanted]
-        for path in outdated:
-            (folder / path).unlink(missing_ok=True)
-            del manifest.entries[path]
-    finally:
-        save(folder, manifest)
-    return Unpacked(written, unchanged, len(outdated))
+    changed = [path for path, entry in entries.items() if there[path] != entry.sha256]
+    outdated = [
+        path
+        for path, entry in manifest.entries.items()
+        if path not in entries and (not wanted or entry.type in wanted)
+    ]
+    # Said before it is done, so that a killed unpacking is not taken for somebody's edits.
+    manifest.pending = {path: entries[path] for path in changed}
+    save(folder, manifest)
+    for path in changed:
+        stop.check()
+        _write(vault, folder, path, entries[path])
+    for path in outdated:
+        (folder / path).unlink(missing_ok=True)
+        del manifest.entries[path]
+    manifest.entries.update(entries)
+    manifest.pending = {}
+    save(folder, manifest)
+    return Unpacked(len(changed), len(entries) - len(changed), len(outdated))
+
+
+def _write(vault: Vault, folder: Path, path: str, entry: Entry) -> None:
+    # That very version, though a newer one may have come since.
+    body = vault.contents.body(entry.type, entry.id, version=entry.version)
+    target = folder / path
+    target.parent.mkdir(exist_ok=True)
+    write_whole(target, body.body)
 
 
 def _prepared(folder: Path, *, force: bool) -> Manifest:
@@ -97,10 +104,14 @@ def _prepared(folder: Path, *, force: bool) -> Manifest:
     return manifest or Manifest()
 
 
-def _edited(folder: Path, manifest: Manifest) -> tuple[str, ...]:
-    """Files that are there and are not what was written. A missing one is no edit."""
-    return tuple(
-        path
-        for path, entry in manifest.entries.items()
-        if sha256_of(folder / path) not in (None, entry.sha256)
-    )
+def _edited(
+    manifest: Manifest, entries: Mapping[str, Entry], there: Mapping[str, str | None]
+) -> tuple[str, ...]:
+    """Files that are there and are neither what was written nor what is to be written."""
+    found = []
+    for path, sha256 in there.items():
+        written, wanted = manifest.entries.get(path), entries.get(path)
+        known = {entry.sha256 for entry in (written, wanted) if entry is not None}
+        if sha256 is not None and sha256 not in known:
+            found.append(path)
+    return tuple(sorted(found))

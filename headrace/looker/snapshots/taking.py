@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from headrace.stopping import STOP, StopEvent
 
 #: Bounds the memory, whatever the size of the vault.
 PART_BYTES = 32 << 20
+_FORGOTTEN_AFTER_S = 86_400
 
 
 def take(
@@ -90,7 +92,13 @@ def _framed(block: bytes) -> bytes:
 @contextmanager
 def _copy(vault: Vault) -> Iterator[Path]:
     """A copy beside the vault, for the user alone, gone at the end."""
-    path = vault.path.with_name(f".{vault.path.name}.snapshot-{secrets.token_hex(8)}")
+    stem = f".{vault.path.name}.snapshot-"
+    for forgotten in vault.path.parent.glob(f"{stem}*"):
+        # Of a process that was killed; a copy takes minutes.
+        with suppress(FileNotFoundError):
+            if time.time() - forgotten.stat().st_mtime > _FORGOTTEN_AFTER_S:
+                forgotten.unlink()
+    path = vault.path.with_name(f"{stem}{secrets.token_hex(8)}")
     try:
         vault.file.copy_to(path)
         yield path

@@ -13,7 +13,9 @@ from headrace.looker.folder import (
     id_of_name,
     pack,
     unpack,
+    unpacking,
 )
+from headrace.looker.folder.manifest import write_whole
 from headrace.looker.vault import Vault, VaultOfAnother, item_of
 
 _IDS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=300)
@@ -177,6 +179,46 @@ def test_edits_are_not_overwritten(vault: Vault, tmp_path: Path) -> None:
     assert target.read_bytes() == b"my work"
     unpack(vault, folder, force=True)
     assert target.read_bytes() == dashboard(1, "one").body
+
+
+def test_a_killed_unpacking_is_not_taken_for_edits(
+    vault: Vault, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Killed(BaseException):
+        pass
+
+    written = []
+
+    def dying(target: Path, content: bytes) -> None:
+        if target.parent != folder:
+            if len(written) == 3:
+                raise Killed
+            written.append(target)
+        write_whole(target, content)
+
+    folder = tmp_path / "out"
+    for title in ("first", "second"):
+        store(vault, *(dashboard(item_id, title) for item_id in ("1", "A", "a", "b")))
+        written.clear()
+        with monkeypatch.context() as patch:
+            patch.setattr(unpacking, "write_whole", dying)
+            with pytest.raises(Killed):
+                unpack(vault, folder)
+        packed = pack(vault, folder, dry_run=True)
+        assert (packed.changed, packed.new, packed.refused) == ([], [], [])
+        unpack(vault, folder)
+        for row in vault.contents.rows():
+            path = folder / row.type / file_name(row.id)
+            assert path.read_bytes() == vault.contents.body(row.type, row.id).body
+
+
+def test_a_file_of_ones_own_is_not_overwritten(vault: Vault, tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    unpack(vault, folder)
+    (folder / "look" / "8.json").write_bytes(b"mine")
+    store(vault, item_of("look", body(id=8, title="came since")))
+    with pytest.raises(FolderEdited, match=r"look/8\.json"):
+        unpack(vault, folder)
 
 
 def test_other_folders_are_left_alone(vault: Vault, tmp_path: Path) -> None:

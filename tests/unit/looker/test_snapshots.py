@@ -58,6 +58,15 @@ def test_there_and_back_again(vault: Vault, place: LocalStore, tmp_path: Path) -
     assert leftovers == []
 
 
+def test_copies_of_killed_processes_go_after_a_day(vault: Vault, place: LocalStore) -> None:
+    old, young = (vault.path.with_name(f".looker.sqlite.snapshot-{name}") for name in "ab")
+    for path in (old, young):
+        path.write_bytes(b"half a copy")
+    os.utime(old, (1, 1))
+    take(vault, place)
+    assert (old.exists(), young.exists()) == (False, True)
+
+
 def test_it_is_of_one_moment_and_others_go_on_writing(
     vault: Vault, place: LocalStore, tmp_path: Path
 ) -> None:
