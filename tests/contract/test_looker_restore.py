@@ -334,6 +334,16 @@ def test_tiles_stand_where_they_stood(
             assert done.counts["dashboard"] == {How.UNCHANGED: 1}
 
 
+def test_every_request_has_a_permit(vault: Vault, target: SimulatedLooker, tmp_path: Path) -> None:
+    with client_of(target, tmp_path, rates="20/s") as client:
+        done = restore(vault, client, types=["user", "group", "permission_set", "lookml_model"])
+        assert done.failed == []
+        stats = target.stats((1.0,))
+        assert stats["requests"] > 30
+        # Arrivals lie closer than departures by what the machine jitters.
+        assert 15 <= stats["most_in_window"]["1.0"] <= 21
+
+
 def test_a_body_of_another_shape_costs_itself(
     vault: Vault, target: SimulatedLooker, tmp_path: Path
 ) -> None:

@@ -14,7 +14,7 @@ from headrace.looker.client import LookerClient, LookerConnection, open_client
 from headrace.looker.content import TYPES
 from headrace.looker.restore import Restored, Restorer, plan
 from headrace.looker.vault import Status, Vault, item_of
-from headrace.quota import QuotaConfig, open_gate
+from headrace.quota import QuotaConfig, open_gate, parse_rates
 from headrace.sim.looker import SimulatedLooker
 from headrace.stopping import StopEvent
 
@@ -48,9 +48,10 @@ _REFERENCES = {
 
 @contextmanager
 def client_of(
-    sim: SimulatedLooker, folder: Path, stop: StopEvent | None = None
+    sim: SimulatedLooker, folder: Path, stop: StopEvent | None = None, rates: str = "none"
 ) -> Iterator[LookerClient]:
-    quota = QuotaConfig(name=f"sim-{sim.url.rpartition(':')[2]}", rates=())
+    name = f"sim-{sim.url.rpartition(':')[2]}"
+    quota = QuotaConfig(name=name, rates=parse_rates(rates))
     connection = LookerConnection(sim.url, "headrace", SecretStr("simulated-secret"))
     with (
         open_gate(folder / "quota", quota) as gate,
