@@ -15,6 +15,7 @@ from prefect.task_runners import ThreadPoolTaskRunner
 
 from headrace.looker.extract.checkpoint import TypeCheckpoint
 from headrace.looker.extract.context import Piece
+from headrace.looker.extract.exceptions import CheckpointUnusable
 from headrace.looker.extract.job import TypeJob
 from headrace.looker.extract.receipts import RangeReceipt, Status, TypeReceipt
 from headrace.pull.exceptions import CheckpointNotSaved
@@ -43,6 +44,7 @@ def extract_type(run: str, type: str) -> State[TypeReceipt]:  # noqa: A002 - the
     """Extract one type. Never raises for what can go wrong with it: the receipt says it."""
     extraction = extraction_of(run)
     job = extraction.new_job(type)
+    hold_against_checkpoint(extraction, type)
     receipt = job.run(lambda kind, pieces: _mapped(extraction, job, kind, pieces))
     save_checkpoint(extraction, receipt)
     if receipt.status is Status.DONE:
@@ -90,6 +92,23 @@ def extract_types(run: Extraction) -> list[TypeReceipt]:
             if ended is not None and ended.outcome is not None:
                 receipts[ended.call] = _receipt(ended.call, ended.outcome)
     return [receipts[type_] for type_ in chosen]
+
+
+def hold_against_checkpoint(run: Extraction, type_: str) -> None:
+    """Say so if the last checkpoint knows of more than the vault holds: the vault was exchanged."""
+    try:
+        before = run.checkpoints.load(type_)
+    except (CheckpointNotSaved, CheckpointUnusable) as error:
+        log.warning("%s; the vault is what counts", error)
+        return
+    held = sum(run.vault.contents.counts().get(type_, (0, 0)))
+    if before is not None and before.items + before.deleted > held:
+        facts: dict[str, object] = {"type": type_, "known": before.items, "held": held}
+        run.context.listener("looker.vault_behind", facts)
+        log.warning(
+            "%s: the last checkpoint knows of %d items, the vault holds %d; all are fetched again",
+            type_, before.items + before.deleted, held,
+        )  # fmt: skip
 
 
 def save_checkpoint(run: Extraction, receipt: TypeReceipt) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from prefect.runtime import flow_run
@@ -40,12 +41,14 @@ def extracted(run_id: str, request: ExtractRequest) -> State[ExtractSummary]:
 
 def _concluded(run: Extraction, receipts: Sequence[TypeReceipt]) -> State[ExtractSummary]:
     """Sum up, end the vault's session, publish, and choose the state."""
+    if run.lease.lost:
+        receipts = [_lost(receipt) for receipt in receipts]
     status = combined(receipt.status for receipt in receipts)
     broken = run.context.writer.failure
     if run.stale and status is Status.DONE:
         status = Status.PARTIAL
     summary = _summary(run, receipts, status)
-    if broken is None:
+    if broken is None and not run.lease.lost:
         ending = ending_of(status.value, stopped=summary.stopped)
         run.vault.sessions.end(run.context.session, ending, summary=summary.as_json())
         run.vault.make_durable()
@@ -54,6 +57,14 @@ def _concluded(run: Extraction, receipts: Sequence[TypeReceipt]) -> State[Extrac
     level = logging.INFO if status is Status.DONE else logging.WARNING
     log.log(level, "%s", one_line(summary), extra={"event": "run-ended"})
     return _state(summary)
+
+
+def _lost(receipt: TypeReceipt) -> TypeReceipt:
+    """A type that was cut off because the vault is somebody else's to write now."""
+    if receipt.status is Status.DONE:
+        return receipt
+    said = "the lease on the vault was lost; nothing was written since. Start the run again"
+    return replace(receipt, status=Status.FAILED, error=said)
 
 
 def _summary(run: Extraction, receipts: Sequence[TypeReceipt], status: Status) -> ExtractSummary:
@@ -74,7 +85,7 @@ def _summary(run: Extraction, receipts: Sequence[TypeReceipt], status: Status) -
         logins=run.client.logins,
         quota=QuotaUse(run.gate.config.name, run.rates, used, per_s),
         types=tuple(receipts),
-        stopped=run.stop.is_set(),
+        stopped=run.stop.is_set() and not run.lease.lost,
         resumed=run.context.resumed,
         stale=run.stale,
     )

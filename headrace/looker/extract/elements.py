@@ -50,16 +50,20 @@ def _slowly(body: bytes, about: str, error: Exception) -> list[bytes]:
     at = _skipped(text, 0)
     if text[at : at + 1] != "[":
         raise refusal from error
-    at, found = _skipped(text, at + 1), []
-    while text[at : at + 1] not in ("]", ""):
+    found: list[bytes] = []
+    at = _skipped(text, at + 1)
+    ended = text[at : at + 1] == "]"
+    while not ended:
         try:
             _value, end = decoder.raw_decode(text, at)
         except (ValueError, RecursionError):
             raise refusal from error
         found.append(text[at:end].encode("utf-8", "surrogateescape"))
         at = _skipped(text, end)
-        if text[at : at + 1] == ",":
-            at = _skipped(text, at + 1)
+        ended = text[at : at + 1] == "]"
+        if not ended and text[at : at + 1] != ",":
+            raise refusal from error
+        at = at if ended else _skipped(text, at + 1)
     if _skipped(text, at + 1) != len(text):
         raise refusal from error
     return found

@@ -1,0 +1,48 @@
+"""The elements of a listing, byte for byte, however odd they are."""
+
+import json
+
+import pytest
+
+from headrace.exchange.exceptions import BadAnswer
+from headrace.looker.content import content_of
+from headrace.looker.extract.elements import elements_of, explores_of, id_of, named_of
+
+
+def test_elements_keep_every_byte_between_the_commas():
+    body = b'[ {"id":1 , "a":[1, 2]},\n{"id":"2","b":1.0e+2, "b":"\\u00e9"} ,{} ]'
+    assert elements_of(body, "x") == [
+        b'{"id":1 , "a":[1, 2]}',
+        b'{"id":"2","b":1.0e+2, "b":"\\u00e9"}',
+        b"{}",
+    ]
+    assert elements_of(b" [] ", "x") == []
+
+
+def test_bytes_that_are_no_utf_8_pass_as_they_are():
+    body = b'[{"id":"1","t":"\xff\xfe"}, {"id":"2","t":"\\ud83d"}]'
+    assert elements_of(body, "x") == [
+        b'{"id":"1","t":"\xff\xfe"}',
+        b'{"id":"2","t":"\\ud83d"}',
+    ]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"null", b"{}", b"<html>", b"[", b"[1", b"[1,", b"[1 2]", b"[1] 2", b'["\xff"', b"1"],
+)
+def test_what_is_no_list_is_refused(body):
+    with pytest.raises(BadAnswer, match="no list"):
+        elements_of(body, "x")
+    with pytest.raises(BadAnswer, match="no list"):
+        named_of(body, "x")
+
+
+def test_names_are_read_whatever_the_form_of_the_id():
+    dashboards = content_of("dashboard")
+    found = named_of(b'[{"id":5},{"id":"5"},{"dashboard_id":"m::n"},{"id":null},{}]', "x")
+    assert [id_of(dashboards, named) for named in found] == ["5", "5", "m::n", None, None]
+    [model] = named_of(json.dumps([{"name": "m", "explores": [{"name": "a"}, {}]}]).encode(), "x")
+    assert explores_of(model) == ["m::a"]
+    [odd] = named_of(b'[{"id":"1","title":"\\ud83d"}]', "x")
+    assert odd.id == "1"
