@@ -159,6 +159,27 @@ def test_the_same_looker_gets_back_what_it_lost(
         assert _writes(source) == []
 
 
+def test_what_was_in_the_trash_when_it_was_extracted_comes_out_of_it(
+    vault: Vault, source: SimulatedLooker, tmp_path: Path
+) -> None:
+    source.library.trash("dashboard", "2")
+    source.library.edit("board", "1", deleted_at="2026-01-01T00:00:00Z")
+    session = vault.sessions.begin("extract")
+    for type_, item_id in (("dashboard", "2"), ("board", "1")):
+        vault.upsert_many(session, [item_of(type_, source.library.body(type_, item_id) or b"")])
+    with client_of(source, tmp_path) as client:
+        assert "2" not in {step.id for step in plan(vault, types=["dashboard"])}
+        for type_, item_id in (("dashboard", "2"), ("board", "1")):
+            done = restore(vault, client, types=[type_], item_id=item_id)
+            assert done.counts == {type_: {How.UPDATED: 1}}
+            body = json.loads(source.library.body(type_, item_id) or b"")
+            assert not body.get("deleted")
+            assert body["deleted_at"] is None
+            again = restore(vault, client, types=[type_], item_id=item_id)
+            assert again.counts == {type_: {How.UNCHANGED: 1}}
+    assert "2" in source.library.ids("dashboard")
+
+
 def test_one_item_and_an_older_version_of_it(
     vault: Vault, source: SimulatedLooker, tmp_path: Path
 ) -> None:

@@ -18,6 +18,8 @@ _OF_DESTINATION = frozenset({"id", "scheduled_plan_id", "looker_recipient"})
 def alike(type_: str, there: Fields, wanted: Fields) -> bool:
     """Whether a restore of `wanted` over `there` would change nothing that it can change."""
     found, told = essence(type_, there), essence(type_, wanted)
+    # Whoever restores what was in the trash wants it out of there.
+    told["deleted"] = False
     if not any(told.get("places") or ()):
         # The vault does not know where the tiles stood; wherever they are will do.
         found.pop("places", None)
@@ -27,7 +29,8 @@ def alike(type_: str, there: Fields, wanted: Fields) -> bool:
 
 def essence(type_: str, body: Fields) -> Fields:
     """What makes the item what it is."""
-    told: Fields = {"fields": to_send(type_, body), "deleted": bool(body.get("deleted"))}
+    deleted = bool(body.get("deleted") or body.get("deleted_at"))
+    told: Fields = {"fields": to_send(type_, body), "deleted": deleted}
     match type_:
         case "dashboard":
             told["filters"] = [

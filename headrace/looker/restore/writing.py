@@ -99,6 +99,8 @@ class Writer:
         """Give it the fields of the vault, and take it out of the trash if it lies there."""
         if type_ in ("look", "dashboard"):
             fields = {**fields, "deleted": False}
+        elif type_ == "board":
+            fields = {**fields, "deleted_at": None}
         path = content_of(type_).item_path(new_id)
         sent = self._complete(type_, fields, body)
         if sent:
