@@ -97,13 +97,13 @@ def extract_table(summary: ExtractSummary) -> Table:
     )
     table.add_column("type", no_wrap=True)
     table.add_column("status", no_wrap=True)
-    for name in ("items", "new", "changed", "same", "gone", "failed", "requests"):
+    for name in ("items", "new", "changed", "same", "gone", "failed"):
         table.add_column(name, justify="right", no_wrap=True)
     for receipt in summary.types:
         failed = len(receipt.failures) + len(receipt.missing)
         numbers = (
             receipt.items, receipt.new, receipt.changed, receipt.unchanged, receipt.deleted,
-            failed, receipt.requests,
+            failed,
         )  # fmt: skip
         table.add_row(
             receipt.type,
