@@ -21,7 +21,8 @@ from headrace.exchange.planning import Sizing
 from headrace.lake import RawLake
 from headrace.leases import LeaseStore, open_leases
 from headrace.logs import hide
-from headrace.pull.job import Listener, ProductJob
+from headrace.pull.job import ProductJob
+from headrace.pull.opening import Listener
 from headrace.pull.progress import RunProgress
 from headrace.pull.request import MAX_IN_FLIGHT, PullRequest
 from headrace.quota import Gate

@@ -14,7 +14,7 @@ import hashlib
 
 from headrace.faults import kill_point
 from headrace.lake import Part, RawLake
-from headrace.pull.job import HeldLease
+from headrace.pull.turns import HeldLease
 
 _PREFIX = "_aside-"
 _DIGEST_CHARACTERS = 16

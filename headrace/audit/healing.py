@@ -31,8 +31,8 @@ from headrace.lake import Overlap, Part, RawLake
 from headrace.lake.rows import rows_between
 from headrace.pull.checkpoints import Checkpoint, CheckpointStore
 from headrace.pull.exceptions import CheckpointTooNew, NothingToRebuild
-from headrace.pull.job import HeldLease
 from headrace.pull.rebuild import from_lake
+from headrace.pull.turns import HeldLease
 from headrace.stopping import STOP, StopEvent
 
 

@@ -26,8 +26,9 @@ from headrace.lake.grid import DEFAULT_CELL_PAGES, PAGE_IDS, Cell, Grid
 from headrace.lake.names import PartName, canonical_exchange, canonical_product
 from headrace.lake.opening import Lake, open_lake
 from headrace.lake.parts import Overlap, Part, PartListing, PartReceipt
-from headrace.lake.raw import NewestTrade, RawLake, Stock
+from headrace.lake.raw import RawLake
 from headrace.lake.s3_settings import S3Settings
+from headrace.lake.standing import NewestTrade, Stock
 from headrace.lake.store import Store, StoredObject
 from headrace.lake.upkeep import SweepReceipt
 

@@ -7,18 +7,16 @@ Methods may be called from many threads at once.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from headrace.coverage import IntervalSet
 from headrace.faults import kill_point
-from headrace.lake import upkeep
+from headrace.lake import standing, upkeep
 from headrace.lake.digest import ContentDigest
 from headrace.lake.encoding import (
     decode_metadata,
@@ -41,40 +39,14 @@ from headrace.lake.names import (
 )
 from headrace.lake.parts import Part, PartListing, PartReceipt
 from headrace.lake.rows import rows_between
+from headrace.lake.standing import NewestTrade, Stock
 from headrace.lake.store import Store
 from headrace.lake.upkeep import SweepReceipt
 from headrace.trades import empty_trades
 
-T = TypeVar("T")
-
 #: Enough for the footer of every part of ours; a longer one costs a second read.
-_TAIL_BYTES = 16_384
-#: How often a listing is asked for anew because somebody merges; a merge takes far longer.
-_LOOKS = 5
+_TAIL_BYTES = 4_096
 _HOST = re.compile(r"[A-Za-z0-9._\-\[\]:]{1,255}")
-
-
-@dataclass(frozen=True, slots=True)
-class Stock:
-    """What the lake holds of a product at one moment: all of it from the same listing.
-
-    Args:
-        covered: ids answered for.
-        rows: trades stored within them.
-        holes: ids proven absent, a page or more at once.
-    """
-
-    covered: IntervalSet
-    rows: int
-    holes: IntervalSet
-
-
-@dataclass(frozen=True, slots=True)
-class NewestTrade:
-    """The newest trade in the lake: its id, and the latest time in its part."""
-
-    trade_id: int
-    time: datetime
 
 
 class RawLake:
@@ -145,7 +117,7 @@ class RawLake:
         product = canonical_product(product)
         name = self._name(product, lo, hi, rows=table.num_rows)
         sources = (source,) if isinstance(source, str) else source
-        # Pages come as small batches; everything below does better on one.
+        # Everything below does better on one batch than on many small ones; one is not copied.
         table = table.combine_chunks()
         footer = describe(
             name,
@@ -260,7 +232,19 @@ class RawLake:
             ObjectMissing: if it is not there.
             PartUnreadable: if it has no footer of ours, or that of another range.
         """
-        return self._footer(part)[0]
+        return self.described(part)[0]
+
+    def described(self, part: Part) -> tuple[PartFooter, pq.FileMetaData]:
+        """The same with Parquet's own metadata, whose statistics tell of the columns."""
+        place = self.store.place(part.key)
+        tail = self.store.tail(part.key, _TAIL_BYTES)
+        size = footer_size(tail, place)
+        if size > len(tail):
+            tail = self.store.tail(part.key, size)
+        metadata = decode_metadata(tail, place)
+        footer = decode_footer(metadata.metadata, place)
+        _check_range(part, footer, place)
+        return footer, metadata
 
     def footers(
         self, parts: Iterable[Part]
@@ -275,85 +259,28 @@ class RawLake:
             yield from zip(parts, pool.map(self._footer_or_error, parts), strict=True)
 
     def newest(self, product: str) -> NewestTrade | None:
-        """The newest trade of `product`, from statistics: one listing and usually one footer."""
-
-        def look(listing: PartListing) -> NewestTrade | None:
-            for part in reversed(listing.parts):
-                footer, metadata = self._footer(part)
-                if footer.rows:
-                    return _newest(metadata)
-            return None
-
-        return self._settled(product, look)
+        """The newest trade; see `headrace.lake.standing.newest`."""
+        return standing.newest(self, product)
 
     def first_id(self, product: str) -> int | None:
-        """The id of the oldest trade of `product` in the lake, from statistics as `newest`."""
-
-        def look(listing: PartListing) -> int | None:
-            for part in listing.parts:
-                footer, metadata = self._footer(part)
-                if footer.rows:
-                    oldest: int = metadata.row_group(0).column(0).statistics.min
-                    return oldest
-            return None
-
-        return self._settled(product, look)
+        """The id of the oldest trade stored; see `headrace.lake.standing.first_id`."""
+        return standing.first_id(self, product)
 
     def newest_sources(self, product: str) -> tuple[str, ...]:
-        """The hosts that answered for the newest part; none if there is no part."""
-
-        def look(listing: PartListing) -> tuple[str, ...]:
-            return self.footer(listing.parts[-1]).sources if listing.parts else ()
-
-        return self._settled(product, look)
+        """Who answered for the newest part; see `headrace.lake.standing.newest_sources`."""
+        return standing.newest_sources(self, product)
 
     def proven_first(self, product: str) -> int | None:
-        """The product's first trade, None unless the lake answers for every id below it.
-
-        The oldest trade stored need not be the first: chunks become durable in any order.
-        """
-        first = self.first_id(product)
-        return first if first and self.coverage(product).contains(1, first) else None
+        """The product's first trade; see `headrace.lake.standing.proven_first`."""
+        return standing.proven_first(self, product)
 
     def totals(self, product: str, lo: int = 1, hi: int = MAX_ID) -> tuple[int, IntervalSet]:
-        """How many trades of [lo, hi] are stored, and the holes of a page or more in it.
-
-        From footers; rows are read only of parts that cross `lo` or `hi`, or overlap another.
-
-        Raises:
-            PartUnreadable, ObjectMissing: if a part in the range cannot be read.
-        """
-        return self._settled(product, lambda listing: self._totals(listing.between(lo, hi), lo, hi))
+        """Trades and long holes of a range; see `headrace.lake.standing.totals`."""
+        return standing.totals(self, product, lo, hi)
 
     def stock(self, product: str) -> Stock:
-        """What is covered and what is in it, of one moment, although others store meanwhile.
-
-        Raises:
-            PartUnreadable, ObjectMissing: if a part cannot be read.
-        """
-
-        def look(listing: PartListing) -> Stock:
-            rows, holes = self._totals(listing.parts, 1, MAX_ID)
-            return Stock(listing.coverage, rows, holes)
-
-        return self._settled(product, look)
-
-    def _totals(self, parts: Sequence[Part], lo: int, hi: int) -> tuple[int, IntervalSet]:
-        rows = 0
-        long_holes: list[tuple[int, int]] = []
-        counted_to = lo - 1
-        for part, footer in self.footers(parts):
-            if not isinstance(footer, PartFooter):
-                raise footer
-            if part.lo <= counted_to or part.hi > hi:
-                table, _ = self.read_part(part)
-                rows += rows_between(table, counted_to + 1, hi).num_rows
-            else:
-                rows += footer.rows
-            long_holes += footer.long_holes
-            counted_to = part.hi
-        holes = IntervalSet.from_ranges(long_holes)
-        return rows, holes & IntervalSet.of((lo, hi))
+        """Coverage, trades and long holes of one moment; see `headrace.lake.standing.stock`."""
+        return standing.stock(self, product)
 
     def merge(self, product: str, pieces: Sequence[Part]) -> PartReceipt:
         """Make one part of touching pieces; see `headrace.lake.upkeep.merge`."""
@@ -366,21 +293,6 @@ class RawLake:
     def sweep(self, product: str) -> SweepReceipt:
         """Remove what killed runs left; see `headrace.lake.upkeep.sweep`."""
         return upkeep.sweep(self, product)
-
-    def _settled(self, product: str, look: Callable[[PartListing], T]) -> T:
-        """What `look` sees in the listing, looked at again if a part was merged away meanwhile.
-
-        Raises:
-            ObjectMissing: if a part is gone and still listed, or after several merges in a row.
-        """
-        for _ in range(_LOOKS - 1):
-            listing = self.parts(product)
-            try:
-                return look(listing)
-            except ObjectMissing:
-                if self.parts(product).parts == listing.parts:
-                    raise
-        return look(self.parts(product))
 
     def _name(self, product: str, lo: int, hi: int, *, rows: int) -> PartName:
         try:
@@ -406,17 +318,6 @@ class RawLake:
             )
         return stored
 
-    def _footer(self, part: Part) -> tuple[PartFooter, pq.FileMetaData]:
-        place = self.store.place(part.key)
-        tail = self.store.tail(part.key, _TAIL_BYTES)
-        size = footer_size(tail, place)
-        if size > len(tail):
-            tail = self.store.tail(part.key, size)
-        metadata = decode_metadata(tail, place)
-        footer = decode_footer(metadata.metadata, place)
-        _check_range(part, footer, place)
-        return footer, metadata
-
     def _footer_or_error(self, part: Part) -> PartFooter | PartUnreadable | ObjectMissing:
         try:
             return self.footer(part)
@@ -427,12 +328,6 @@ class RawLake:
 def _check_range(part: Part, footer: PartFooter, place: str) -> None:
     if (footer.lo, footer.hi) != (part.lo, part.hi):
         raise PartUnreadable(place, f"its footer answers for [{footer.lo}, {footer.hi}]")
-
-
-def _newest(metadata: pq.FileMetaData) -> NewestTrade:
-    group = metadata.row_group(metadata.num_row_groups - 1)
-    ids, times = (group.column(column).statistics for column in (0, 1))
-    return NewestTrade(ids.max, times.max.astimezone(UTC))
 
 
 def _checked_hosts(sources: Iterable[str]) -> tuple[str, ...]:

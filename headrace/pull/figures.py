@@ -13,7 +13,7 @@ from typing import Protocol
 
 from headrace.errors import HeadraceError
 from headrace.exchange.client import ClientStats
-from headrace.lake.raw import NewestTrade
+from headrace.lake import NewestTrade
 from headrace.metrics import catalogue as names
 from headrace.metrics.meter import Meter
 from headrace.pull.receipts import Summary

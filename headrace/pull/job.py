@@ -10,61 +10,41 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
-from typing import Protocol
-
-import pyarrow as pa
 
 from headrace.coverage import EMPTY, IntervalSet
 from headrace.errors import HeadraceError
 from headrace.exchange.client import ExchangeClient
-from headrace.exchange.history import History
-from headrace.exchange.pages import Page
 from headrace.exchange.planning import (
     Chunk,
     Sizing,
-    next_page,
     plan_chunks,
     plan_pages,
-    whole_pages,
 )
-from headrace.exchange.walk import Known, Walked, walk
 from headrace.faults import kill_point
 from headrace.lake import RawLake
 from headrace.lake.exceptions import ObjectMissing, StoreError
 from headrace.lake.names import MAX_ID
-from headrace.lake.rows import rows_between
 from headrace.leases import LeaseStore
 from headrace.pull.checkpoints import Checkpoint, CheckpointStore
 from headrace.pull.exceptions import CheckpointNotSaved, TokenBehind
+from headrace.pull.fetching import Fetching
 from headrace.pull.ledger import Ledger
+from headrace.pull.opening import Listener, first_stored, newest_seen, opened_ledger
 from headrace.pull.planner import Survey, survey
 from headrace.pull.progress import RunProgress
 from headrace.pull.receipts import ChunkReceipt, PlanReceipt, ProductReceipt, Status
+from headrace.pull.refreshing import refresh_chunks
 from headrace.pull.request import PullRequest
 from headrace.pull.sources import check_source, source_host
-from headrace.pull.turns import Turns
+from headrace.pull.turns import HeldLease, Turns
 from headrace.quota import Lane
 from headrace.stopping import StopEvent, Stopped
 
 log = logging.getLogger(__name__)
 
 COMMIT_INTERVAL_S = 10.0
-
-#: Takes what operators may want to hear of: a name and its facts.
-Listener = Callable[[str, Mapping[str, object]], None]
-
-
-class HeldLease(Protocol):
-    """What the job needs of its lease."""
-
-    @property
-    def token(self) -> int:
-        """The fencing token."""
-
-    def check(self) -> None:
-        """Raise `LeaseLost` unless the lease is still held."""
 
 
 class ProductJob:
@@ -114,7 +94,7 @@ class ProductJob:
         self._before: Checkpoint | None = None
         self._survey = Survey()
         self._ledger = Ledger()
-        self._known_before = EMPTY
+        self._fetching: Fetching | None = None
         self._committed_at = -math.inf
         self._stale = ""
         self._broken = ""
@@ -139,47 +119,46 @@ class ProductJob:
         self._before = self._checkpoints.load(self._lake.exchange, self.product)
         if lease is not None and self._before and self._before.fencing_token >= lease.token:
             raise TokenBehind(self.product, token=lease.token, noted=self._before.fencing_token)
-        self._ledger = self._opened_ledger()
-        self._known_before = self._ledger.covered
+        self._ledger = opened_ledger(self._lake, self.product, self._before, self._tell)
+        covered = self._ledger.covered
         self._survey = survey(
             self._client,
             self._request,
             self.product,
-            covered=self._ledger.covered,
-            first_stored=self._first_stored(),
-            newest_seen=self._newest_seen(),
+            covered=covered,
+            first_stored=first_stored(self._lake, self.product, self._before, covered),
+            newest_seen=newest_seen(self._lake, self.product, self._before),
             failed_before=IntervalSet(self._before.failed) if self._before else EMPTY,
             lane=self._lane,
             beyond=self._left_to_backfill(),
         )
+        self._fetching = self._fetching_of(covered)
         if lease is not None:
             self._keep_proven_empty()
         self._progress.planned(self.product, plan_pages(self._survey.to_fetch))
 
     def chunks(self, sizing: Sizing) -> Iterator[Chunk]:
         """What to walk, oldest first. A full refresh takes stored parts by their own borders."""
-        if not self._request.full_refresh or self._survey.asked is None:
-            yield from plan_chunks(self._survey.to_fetch, sizing)
+        plan = self._survey
+        if not self._request.full_refresh or plan.asked is None or plan.history is None:
+            yield from plan_chunks(plan.to_fetch, sizing)
             return
-        stored = [
-            (part.lo, part.hi)
-            for part in self._lake.parts(self.product).between(*self._survey.asked)
-            if self._survey.history and part.hi >= self._survey.history.first
-        ]
-        # Beside a part that ends within a page, the rest of the page would be no block.
-        rest = whole_pages(
-            self._survey.to_fetch - IntervalSet.from_ranges(stored), self._known_history().newest
+        yield from refresh_chunks(
+            self._lake,
+            self.product,
+            asked=plan.asked,
+            to_fetch=plan.to_fetch,
+            history=plan.history,
+            sizing=sizing,
         )
-        for lo, hi in stored:
-            if not rest.contains(lo, hi):
-                yield Chunk(lo, hi, plan_pages(IntervalSet.of((lo, hi))))
-        yield from plan_chunks(rest, sizing)
 
     def fetch(self, chunk: Chunk) -> ChunkReceipt:
         """Walk one chunk and store its part. Failures are told in the receipt, not raised."""
         started = self._clock()
         try:
-            return self._fetched(chunk, self._known_history())
+            if self._fetching is None:
+                raise RuntimeError("a chunk needs a survey that found trades")
+            return self._fetching.fetched(chunk)
         except Stopped as stopped:
             return ChunkReceipt(chunk.span, None, error=stopped.message)
         except HeadraceError as error:
@@ -280,51 +259,21 @@ class ProductJob:
             error=error,
         )
 
-    def _fetched(self, chunk: Chunk, history: History) -> ChunkReceipt:
-        self.stop.check()
-
-        def on_page(page: Page) -> None:
-            self._progress.page(self.product, len(page))
-
-        walked = walk(
-            self._client,
-            self.product,
-            chunk.span,
-            Known(history.first, history.newest),
+    def _fetching_of(self, stored_before: IntervalSet) -> Fetching | None:
+        """How chunks are fetched, after the survey; None if the product has no trade."""
+        if self._survey.history is None:
+            return None
+        return Fetching(
+            product=self.product,
+            client=self._client,
+            lake=self._lake,
+            host=self._host,
             lane=self._lane,
+            history=self._survey.history,
+            stored_before=stored_before,
+            replace=self._request.full_refresh,
+            progress=self._progress,
             stop=self.stop,
-            on_page=on_page,
-        )
-        kill_point("after-fetch")
-        if walked is None:
-            raise Stopped
-        return self._stored(chunk, walked)
-
-    def _stored(self, chunk: Chunk, walked: Walked) -> ChunkReceipt:
-        """Store an answered range: one part, or several blocks if the walk was stopped."""
-        lo = walked.lo if walked.lo == chunk.lo else next_page(walked.lo)
-        if lo > walked.hi:
-            raise Stopped
-        stored = [
-            self._lake.write(
-                self.product,
-                begin,
-                end,
-                rows_between(walked.trades, begin, end),
-                source=self._host,
-                fetched_at=datetime.now(UTC),
-                replace=self._request.full_refresh,
-            )
-            for begin, end in self._lake.grid.blocks(lo, walked.hi)
-        ]
-        return ChunkReceipt(
-            span=chunk.span,
-            answered=(lo, walked.hi),
-            rows=self._new_rows(walked.trades, lo, walked.hi),
-            written=any(part.written for part in stored),
-            holes=tuple(hole for part in stored for hole in part.footer.long_holes),
-            pages=walked.pages,
-            error="" if lo == chunk.lo else Stopped().message,
         )
 
     def _store_failed(self, error: StoreError) -> None:
@@ -334,30 +283,6 @@ class ProductJob:
         """
         self._broken = self._broken or str(error)
         self.stop.set()
-
-    def _new_rows(self, trades: pa.Table, lo: int, hi: int) -> int:
-        """Trades of an answered range that the lake did not hold: of the newest page, some may."""
-        return sum(
-            rows_between(trades, begin, end).num_rows
-            for begin, end in self._known_before.gaps(lo, hi)
-        )
-
-    def _opened_ledger(self) -> Ledger:
-        """The books as the lake has them; the checkpoint spares a count where it agrees with it."""
-        covered = self._lake.coverage(self.product)
-        before = self._before
-        if before is not None and before.coverage == covered and before.rows:
-            return Ledger(covered, before.rows, IntervalSet(before.holes))
-        if before is not None and (lost := before.coverage - covered):
-            log.warning(
-                "%s: the checkpoint claims ids that the lake does not hold; the lake wins: %s",
-                self.product,
-                lost.as_lists(),
-            )
-            self._tell("checkpoint-ahead", {"product": self.product, "missing": lost.as_lists()})
-        # Not the ids from one look and their trades from a later one: others store meanwhile.
-        stock = self._lake.stock(self.product)
-        return Ledger(stock.covered, stock.rows, stock.holes)
 
     def _keep_proven_empty(self) -> None:
         """Note that nothing lies below the page of the first trade."""
@@ -395,20 +320,6 @@ class ProductJob:
         if not self._ledger.counted:
             stock = self._lake.stock(self.product)
             self._ledger.recount(stock.covered, stock.rows, stock.holes)
-
-    def _known_history(self) -> History:
-        if self._survey.history is None:
-            raise RuntimeError("a chunk needs a survey that found trades")
-        return self._survey.history
-
-    def _first_stored(self) -> int | None:
-        if self._before and self._before.first and self._ledger.covered.contains(1):
-            return self._before.first
-        return self._lake.proven_first(self.product)
-
-    def _newest_seen(self) -> int:
-        stored = self._lake.newest(self.product)
-        return max(self._before.newest if self._before else 0, stored.trade_id if stored else 0)
 
     def _watermark(self) -> int:
         return min(self._ledger.covered.watermark(), self._newest())

@@ -12,11 +12,23 @@ import hashlib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from typing import Protocol
 
 from headrace.leases import Lease, LeaseHeld, LeaseStore, Standing, hold
 
 _PLANNERS = ("backfill", "ingest")
 _UPKEEP_TTL_S = 120.0
+
+
+class HeldLease(Protocol):
+    """What work under a lease needs of it: one lease, or several held at once."""
+
+    @property
+    def token(self) -> int:
+        """The fencing token."""
+
+    def check(self) -> None:
+        """Raise `LeaseLost` unless the lease is still held."""
 
 
 @dataclass(frozen=True, slots=True)

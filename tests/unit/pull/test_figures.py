@@ -6,8 +6,8 @@ import pytest
 
 from headrace.coverage import IntervalSet
 from headrace.exchange.client import ClientStats
+from headrace.lake import NewestTrade
 from headrace.lake.exceptions import StoreUnavailable
-from headrace.lake.raw import NewestTrade
 from headrace.metrics import Meter
 from headrace.metrics import catalogue as names
 from headrace.pull.figures import PullFigures
