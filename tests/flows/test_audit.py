@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextvars import copy_context
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -112,9 +113,12 @@ def test_two_healings_at_once_do_no_harm(lake: Path) -> None:
         victim = min(folder(lake, "BTC-USD").glob("part-*.parquet"))
         victim.write_bytes(b"")
         reports: list[AuditReport] = []
-        runs = [
-            Thread(target=lambda: reports.append(run_audit(sim, lake, heal=True))) for _ in range(2)
-        ]
+
+        def heal() -> None:
+            reports.append(run_audit(sim, lake, heal=True))
+
+        # A thread begins with an empty context, in which Prefect would not know its API.
+        runs = [Thread(target=copy_context().run, args=(heal,)) for _ in range(2)]
         for run in runs:
             run.start()
         for run in runs:
