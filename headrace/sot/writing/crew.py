@@ -6,8 +6,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
-from multiprocessing.connection import Pipe
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import msgspec
@@ -28,6 +27,7 @@ from headrace.sot.writing.messages import (
     pack_records,
 )
 from headrace.sot.writing.options import WriteOptions, shard_of
+from headrace.sot.writing.pipe import make_pipe, receive, send
 
 OnAcks = Callable[[list[Ack]], None]
 
@@ -113,41 +113,68 @@ class InProcess:
             raise self._error
 
 
+#: Buffers of a megabyte come and go: kept by the allocator instead of being given back to the
+#: kernel each time, they cost a tenth less processor time at records of 1.7 kB.
+_ALLOCATOR = {"MALLOC_MMAP_THRESHOLD_": "67108864", "MALLOC_TRIM_THRESHOLD_": "134217728"}
+
+
+def _environment() -> dict[str, str]:
+    """What a worker needs to find our modules, and to keep its memory."""
+    return {
+        **_ALLOCATOR,
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+    }
+
+
 class _Worker:
     """A process with an engine, and the thread that listens to it."""
 
     def __init__(self, job: Job, credit: Credit, on_acks: OnAcks, acks_lock: threading.Lock):
-        down_there, self._down = Pipe(duplex=False)
-        self._up, up_there = Pipe(duplex=False)
-        descriptors = (down_there.fileno(), up_there.fileno())
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "headrace.sot.writing.worker", *map(str, descriptors)],
-            pass_fds=descriptors,
-            stdin=subprocess.DEVNULL,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        )
-        down_there.close()
-        up_there.close()
+        down_there, self._down = make_pipe()
+        self._up, up_there = make_pipe()
+        descriptors = (down_there, up_there)
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "headrace.sot.writing.worker", *map(str, descriptors)],
+                pass_fds=descriptors,
+                stdin=subprocess.DEVNULL,
+                env=_environment(),
+            )
+        except OSError:
+            os.close(self._down)
+            os.close(self._up)
+            raise
+        finally:
+            os.close(down_there)
+            os.close(up_there)
+        self._open = True
         self._location = job.location
         self._credit = credit
         self._on_acks = on_acks
         self._acks_lock = acks_lock
         self._outcome: Finished | Failed | Exception | None = None
         self._listener = threading.Thread(target=self._listen, name="sot-listener", daemon=True)
-        self._send(msgspec.msgpack.encode(job))
         self._listener.start()
+        self.send([msgspec.msgpack.encode(job)])
 
-    def send(self, message: bytes) -> None:
-        self._send(message)
+    def send(self, pieces: Sequence[bytes]) -> None:
+        """Send one message; waits while the worker's pipe is full."""
+        try:
+            send(self._down, pieces)
+        except OSError:  # it is gone: what it said last tells why
+            self.check()
+            raise
 
     def finish(self) -> Finished:
         self._listener.join()
         self._process.wait()
+        self._let_go()
         return self._result()
 
     def stop(self) -> None:
         """A worker whose pipe is closed ends by itself."""
-        self._down.close()
+        self._let_go()
         self._listener.join()
         self._process.wait()
 
@@ -160,12 +187,10 @@ class _Worker:
     def alive(self) -> bool:
         return self._listener.is_alive()
 
-    def _send(self, message: bytes) -> None:
-        try:
-            self._down.send_bytes(message)
-        except OSError:  # it is gone: what it said last tells why
-            self.check()
-            raise
+    def _let_go(self) -> None:
+        if self._open:
+            self._open = False
+            os.close(self._down)
 
     def _result(self) -> Finished:
         if isinstance(self._outcome, Finished):
@@ -188,7 +213,7 @@ class _Worker:
         try:
             decoder = msgspec.msgpack.Decoder(Upward)
             while self._outcome is None:
-                message = decoder.decode(self._up.recv_bytes())
+                message = decoder.decode(receive(self._up))
                 if isinstance(message, Linked):
                     self._credit.give_back(message.size_bytes)
                 elif isinstance(message, Acked):
@@ -201,7 +226,7 @@ class _Worker:
         except Exception as error:  # noqa: BLE001 - raised again in the thread that asks
             self._outcome = error
         finally:
-            self._up.close()
+            os.close(self._up)
             if not isinstance(self._outcome, Finished):
                 self._credit.end()
 
@@ -247,7 +272,7 @@ class Processes:
     def finish(self) -> list[Finished]:
         """See `Crew.finish`."""
         for worker in self._workers:
-            worker.send(END)
+            worker.send([END])
         return [worker.finish() for worker in self._workers]
 
     def abandon(self) -> None:

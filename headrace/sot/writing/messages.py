@@ -97,19 +97,18 @@ class Failed(msgspec.Struct, tag=True):
 Upward = Linked | Acked | Finished | Failed
 
 
-def pack_records(arrived_s: float, runs: dict[int, bytes]) -> bytes:
-    """The message for these records."""
-    pieces = [_HEAD.pack(arrived_s, len(runs))]
-    pieces += [_ITEM.pack(symbol_id, len(run)) for symbol_id, run in runs.items()]
-    pieces += runs.values()
-    return b"".join(pieces)
+def pack_records(arrived_s: float, runs: dict[int, bytes]) -> list[bytes]:
+    """The message for these records, in pieces."""
+    table = b"".join(_ITEM.pack(symbol_id, len(run)) for symbol_id, run in runs.items())
+    return [_HEAD.pack(arrived_s, len(runs)), table, *runs.values()]
 
 
-def unpack_records(message: bytes) -> Iterator[tuple[float, int, bytes]]:
+def unpack_records(message: bytearray) -> Iterator[tuple[float, int, bytes]]:
     """When, which symbol and which frames."""
     arrived_s, count = _HEAD.unpack_from(message)
     table = _HEAD.size
     offset = table + count * _ITEM.size
-    for symbol_id, size in _ITEM.iter_unpack(message[table:offset]):
-        yield arrived_s, symbol_id, message[offset : offset + size]
+    view = memoryview(message)
+    for symbol_id, size in _ITEM.iter_unpack(view[table:offset]):
+        yield arrived_s, symbol_id, bytes(view[offset : offset + size])
         offset += size

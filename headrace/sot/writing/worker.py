@@ -10,7 +10,6 @@ import os
 import signal
 import sys
 import threading
-from multiprocessing.connection import Connection
 from typing import Final
 
 import msgspec
@@ -29,6 +28,7 @@ from headrace.sot.writing.messages import (
     Upward,
     unpack_records,
 )
+from headrace.sot.writing.pipe import receive, send
 
 #: How long a commit's thread waits for Python's lock while the judging thread has it. The default
 #: of 5 ms, several times per commit, would be longer than the commit.
@@ -38,12 +38,12 @@ _SWITCH_S: Final = 0.0005
 class _Talk:
     """The way up, shared by the engine's callbacks."""
 
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
 
     def say(self, message: Upward) -> None:
         try:
-            self._connection.send_bytes(msgspec.msgpack.encode(message))
+            send(self._descriptor, [msgspec.msgpack.encode(message)])
         except OSError:
             # Nobody listens any more: whoever feeds us is gone, and so are we.
             os._exit(1)
@@ -61,12 +61,12 @@ def main(down: int, up: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     sys.setswitchinterval(_SWITCH_S)
-    source, talk = Connection(down, writable=False), _Talk(Connection(up, readable=False))
-    job = msgspec.msgpack.decode(source.recv_bytes(), type=Job)
+    talk = _Talk(up)
+    job = msgspec.msgpack.decode(receive(down), type=Job)
     try:
         store = open_store(job.location)
         engine = Engine(store, job.shards, job.options, on_acks=talk.acked, on_linked=talk.linked)
-        receiver = threading.Thread(target=_receive, args=(source, engine), daemon=True)
+        receiver = threading.Thread(target=_receive, args=(down, engine), daemon=True)
         receiver.start()
         try:
             finished = engine.run()
@@ -80,11 +80,11 @@ def main(down: int, up: int) -> None:
         talk.say(finished)
 
 
-def _receive(source: Connection, engine: Engine) -> None:
+def _receive(down: int, engine: Engine) -> None:
     """Drain the pipe, so that whoever feeds us never waits for a commit."""
     while True:
         try:
-            message = source.recv_bytes()
+            message = receive(down)
         except (EOFError, OSError):
             os._exit(1)
         if message == END:
