@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -35,6 +36,8 @@ log = logging.getLogger(__name__)
 
 #: How often the store of leases is asked whether the vault is still ours to write.
 _LEASE_CHECK_S = 1.0
+#: Events of one kind that a run emits.
+_MOST_EVENTS = 20
 #: The breaker's first pause at most. One page that a gateway gives up on looks like an outage once
 #: nothing else is left to ask for, and should not hold up a run for minutes.
 _COOLDOWN_S = 30.0
@@ -136,7 +139,7 @@ def open_extraction(run_id: str, request: ExtractRequest) -> Iterator[Extraction
             progress=progress,
             stop=stop,
             per_s=min((rate.per_second for rate in gate.config.rates), default=None),
-            listener=_tell,
+            listener=_Telling(),
         )
         checkpoints = BlockTypeCheckpoints(str(path), stop=stop)
         run = Extraction(
@@ -162,7 +165,16 @@ def _still_ours(lease: Lease) -> object:
     return check
 
 
-def _tell(name: str, facts: dict[str, object]) -> None:
-    emit(name, {**facts, "product": facts.get("type", "looker")})
-    level = logging.WARNING if "failed" in name else logging.INFO
-    log.log(level, "%s: %s", name, ", ".join(f"{k} {v}" for k, v in facts.items()))
+class _Telling:
+    """Tells of what happens, as Prefect events and as lines; of each kind so many, and no more."""
+
+    def __init__(self) -> None:
+        self._told: Counter[str] = Counter()
+
+    def __call__(self, name: str, facts: dict[str, object]) -> None:
+        self._told[name] += 1
+        if self._told[name] > _MOST_EVENTS:
+            return  # the vault has them all
+        emit(name, {**facts, "product": facts.get("type", "looker")})
+        level = logging.WARNING if "failed" in name else logging.INFO
+        log.log(level, "%s: %s", name, ", ".join(f"{k} {v}" for k, v in facts.items()))

@@ -392,3 +392,13 @@ def test_types_are_taken_in_any_form():
 def _peak_mb() -> float:
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / 2**20 if sys.platform == "darwin" else peak / 1024
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_a_dashboard_of_25_mb_and_one_that_takes_130_s_come_with_ten_workers(vault):
+    slow, big = {"dashboard:18": 130.0}, {"dashboard:517": 25_000_000}
+    with SimulatedLooker(counts={"dashboard": 1000}, big=big, slow=slow) as sim:
+        done = extract(sim.url, vault, types="dashboard", workers=10, total_s=180.0)
+        assert done.status is Status.DONE
+        assert_vault_equals(sim.library, vault, ["dashboard"], sample=2000)

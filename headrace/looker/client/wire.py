@@ -134,7 +134,7 @@ class Wire:
                 kept = self._idle.pop()
             except IndexError:
                 break
-            if kept.sock is not None and not select.select([kept.sock], [], [], 0)[0]:
+            if kept.sock is not None and _quiet(kept.sock):
                 return kept
             kept.close()
         limit_s = self.timeouts.connect_s
@@ -158,6 +158,13 @@ class Wire:
 
     def _over_time(self) -> RequestTimeout:
         return RequestTimeout(f"no complete answer within {self.timeouts.total_s:g} s")
+
+
+def _quiet(sock: socket.socket) -> bool:
+    """Whether nothing waits to be read: on an idle connection that could only be its end."""
+    poll = select.poll()  # not select(), which knows no descriptor above 1,023
+    poll.register(sock, select.POLLIN)
+    return not poll.poll(0)
 
 
 def _context(verify_ssl: bool) -> ssl.SSLContext:
