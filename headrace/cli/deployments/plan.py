@@ -6,6 +6,7 @@ here rather than left out.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -25,9 +26,12 @@ class _Section(BaseModel):
 
 
 class PlannedSchedule(_Section):
-    """When a deployment runs by itself: by cron or every so many seconds, in UTC."""
+    """When a deployment runs by itself: by cron or every so many seconds, in UTC.
 
-    slug: str
+    `slug` is what it is found again by; one that has none is known by its times.
+    """
+
+    slug: str = ""
     cron: str | None = None
     interval: Annotated[float, Field(gt=0)] | None = None
     timezone: Literal["UTC"]
@@ -36,7 +40,13 @@ class PlannedSchedule(_Section):
     def model_post_init(self, _context: Any) -> None:
         """Refuse a schedule that is both or neither."""
         if (self.cron is None) == (self.interval is None):
-            raise ValueError(f"schedule {self.slug!r} needs either cron or interval")
+            raise ValueError("a schedule needs either cron or interval")
+
+    @property
+    def key(self) -> str:
+        """What the server knows it by: letters, digits and dashes."""
+        times = self.cron or f"every {self.interval:g} s"
+        return self.slug or re.sub(r"[^a-z0-9]+", "-", times.replace("*", "x").lower()).strip("-")
 
 
 class ConcurrencyLimit(_Section):

@@ -169,7 +169,7 @@ async def _reconcile(
     client: PrefectClient, stored: DeploymentResponse, planned: Sequence[PlannedSchedule]
 ) -> None:
     """Bring the schedules of a deployment to what is planned, and leave the switches alone."""
-    wanted = {schedule.slug: schedule for schedule in planned}
+    wanted = {schedule.key: schedule for schedule in planned}
     for existing in stored.schedules:
         schedule = wanted.pop(existing.slug, None) if existing.slug else None
         if existing.slug and schedule is None:
@@ -199,7 +199,7 @@ def _same(stored: Any, planned: PlannedSchedule) -> bool:
 
 def _new(schedule: PlannedSchedule) -> DeploymentScheduleCreate:
     return DeploymentScheduleCreate(
-        schedule=_times(schedule), active=schedule.active, slug=schedule.slug
+        schedule=_times(schedule), active=schedule.active, slug=schedule.key
     )
 
 
