@@ -10,6 +10,7 @@ key answers 403, which is reported as a missing permission.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -19,9 +20,9 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from headrace.lake.exceptions import ObjectMissing
+from headrace.lake.s3_reading import FastReader
 from headrace.lake.s3_retry import S3Call, status_of
 from headrace.lake.s3_settings import S3Settings
-from headrace.lake.s3_tails import TailReader
 from headrace.lake.store import PROBE_KEY, StoredObject
 from headrace.stopping import STOP, StopEvent
 
@@ -67,16 +68,10 @@ class S3Store:
             credentials = session.get_credentials()
         self._client = client
         self._conditional = True
-        self._tails = (
-            TailReader(
-                self._client,
-                bucket,
-                self._settings,
-                credentials.get_frozen_credentials if credentials else None,
-            )
-            if TailReader.possible(self._client)
-            else None
-        )
+        self._credentials = credentials
+        self._reader: FastReader | None = None
+        self._reader_known = credentials is None
+        self._lock = threading.Lock()
 
     @property
     def location(self) -> str:
@@ -209,8 +204,8 @@ class S3Store:
 
     def _read_tail(self, key: str, size_bytes: int) -> bytes:
         try:
-            if self._tails is not None:
-                return self._tails.read(self._prefix + key, size_bytes)
+            if reader := self._fast():
+                return reader.tail(self._prefix + key, size_bytes)
             return self._read(key, Range=f"bytes=-{size_bytes}")
         except ClientError as error:
             if status_of(error) == _RANGE_OF_NOTHING:
@@ -235,7 +230,23 @@ class S3Store:
             where["ContinuationToken"] = page["NextContinuationToken"]
 
     def _page(self, where: dict[str, Any], _: int) -> Any:
-        return self._client.list_objects_v2(**where)
+        if reader := self._fast():
+            return reader.page(where)
+        page: Any = self._client.list_objects_v2(**where)
+        return page
+
+    def _fast(self) -> FastReader | None:
+        """What reads footers and listings in place of boto3, if anything can; made when needed."""
+        with self._lock:
+            if not self._reader_known and self._credentials is not None:
+                self._reader = FastReader.of(
+                    self._client,
+                    self._bucket,
+                    self._settings,
+                    self._credentials.get_frozen_credentials,
+                )
+                self._reader_known = True
+            return self._reader
 
 
 class _ConditionUnsupported(Exception):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -73,7 +73,7 @@ def quoted(key: str) -> str:
 
 
 class Signer:
-    """Signs GET requests for the objects of one bucket.
+    """Signs GET requests about one bucket and its objects.
 
     Args:
         form: what to sign for.
@@ -92,13 +92,21 @@ class Signer:
         self._now = now
         self._host = form.origin.host_header
 
-    def request(self, key: str, last_bytes: int) -> bytes:
+    def tail(self, key: str, last_bytes: int) -> bytes:
         """The head of a request for the last bytes of an object, as sent."""
+        return self._request(self._form.path + quoted(key), "", {"range": f"bytes=-{last_bytes}"})
+
+    def listing(self, query: Mapping[str, str]) -> bytes:
+        """The head of a request about the bucket itself, as sent."""
+        pairs = sorted((quote(name, safe=""), quote(query[name], safe="-_.~")) for name in query)
+        written = "&".join(f"{name}={value}" for name, value in pairs)
+        return self._request(self._form.path.rstrip("/") or "/", written, {})
+
+    def _request(self, path: str, query: str, extra: Mapping[str, str]) -> bytes:
         who, moment = self._credentials(), self._now().strftime("%Y%m%dT%H%M%SZ")
-        path = self._form.path + quoted(key)
         headers = {
             "host": self._host,
-            "range": f"bytes=-{last_bytes}",
+            **extra,
             "x-amz-content-sha256": _NOTHING,
             "x-amz-date": moment,
         }
@@ -106,15 +114,16 @@ class Signer:
             headers["x-amz-security-token"] = who.token
         names = ";".join(headers)
         lines = "".join(f"{name}:{value}\n" for name, value in headers.items())
-        canonical = f"GET\n{path}\n\n{lines}\n{names}\n{_NOTHING}"
+        canonical = f"GET\n{path}\n{query}\n{lines}\n{names}\n{_NOTHING}"
         scope = f"{moment[:8]}/{self._form.region}/{self._form.service}/aws4_request"
         hashed = hashlib.sha256(canonical.encode()).hexdigest()
         text = f"{_ALGORITHM}\n{moment}\n{scope}\n{hashed}"
         secret = _key_of(who.secret_key, moment[:8], self._form.region, self._form.service)
         signature = hmac.digest(secret, text.encode(), "sha256").hex()
         sent = "".join(f"{name.title()}: {value}\r\n" for name, value in headers.items())
+        target = f"{path}?{query}" if query else path
         return (
-            f"GET {path} HTTP/1.1\r\n{sent}Authorization: {_ALGORITHM} "
+            f"GET {target} HTTP/1.1\r\n{sent}Authorization: {_ALGORITHM} "
             f"Credential={who.access_key}/{scope}, SignedHeaders={names}, Signature={signature}"
             "\r\n\r\n"
         ).encode("ascii")

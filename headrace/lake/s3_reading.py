@@ -1,0 +1,193 @@
+"""Listings and the ends of many S3 objects with less of the CPU that boto3 takes for them.
+
+A run and an audit list and read the footers of thousands of parts, and then boto3's machinery
+around each request is what takes the time (docs/benchmarks.md). So boto3 says once, with everything
+it knows of endpoints, regions and credentials, what a request looks like; the thousands are signed
+by `headrace.lake.s3_signing` and carried by `headrace.wire`. Where the store wants another kind of
+signature, this is not used. Failures are raised as botocore's errors, so that one place decides
+what is transient; none of their messages shows a signed request.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import ssl
+import urllib.request
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote_plus
+from xml.etree import ElementTree
+
+from botocore.exceptions import ClientError, HTTPClientError, SSLError
+from botocore.parsers import ResponseParserError
+
+from headrace.lake.s3_settings import S3Settings
+from headrace.lake.s3_signing import Form, Signer
+from headrace.wire import Limits, Origin, Pool, Reply, Unreachable, WireError
+
+if TYPE_CHECKING:
+    from botocore.credentials import ReadOnlyCredentials
+    from mypy_boto3_s3 import S3Client
+
+_VALID_S = 60
+_ANY_KEY = "any/key"
+#: What boto3 and the wire call the parameters of a listing.
+_QUERY = {
+    "Prefix": "prefix",
+    "Delimiter": "delimiter",
+    "MaxKeys": "max-keys",
+    "ContinuationToken": "continuation-token",
+}
+_CODE = re.compile(rb"<Code>([^<]{1,100})</Code>")
+_MESSAGE = re.compile(rb"<Message>([^<]{1,500})</Message>")
+
+
+class FastReader:
+    """Lists one bucket and fetches the ends of its objects.
+
+    Args:
+        origin: where requests go.
+        signer: makes them.
+        settings: time-outs and the number of connections.
+    """
+
+    def __init__(self, origin: Origin, signer: Signer, settings: S3Settings) -> None:
+        limits = Limits(settings.connect_timeout_s, settings.read_timeout_s)
+        tls = None
+        if origin.scheme == "https":
+            bundle = os.environ.get("AWS_CA_BUNDLE") or os.environ.get("REQUESTS_CA_BUNDLE")
+            tls = ssl.create_default_context(cafile=bundle or None)
+        self._origin = origin
+        self._signer = signer
+        self._pool = Pool(origin, limits, keep=settings.connections, tls=tls)
+
+    @classmethod
+    def of(
+        cls,
+        client: S3Client,
+        bucket: str,
+        settings: S3Settings,
+        credentials: Callable[[], ReadOnlyCredentials],
+    ) -> FastReader | None:
+        """A reader of what `client` would read.
+
+        None where only boto3 knows how: through a proxy, or with another kind of signature.
+
+        Args:
+            client: presigns one URL, which shows what requests look like.
+            bucket: where the objects are.
+            settings: time-outs and the number of connections.
+            credentials: the credentials at this moment.
+
+        Raises:
+            BotoCoreError: if nothing can be signed.
+        """
+        presigned = client.generate_presigned_url(
+            "get_object", Params={"Bucket": bucket, "Key": _ANY_KEY}, ExpiresIn=_VALID_S
+        )
+        form = Form.of(presigned, _ANY_KEY)
+        if form is None or _by_proxy(form.origin):
+            return None
+        return cls(form.origin, Signer(form, credentials), settings)
+
+    def tail(self, key: str, size_bytes: int) -> bytes:
+        """The last `size_bytes` of the object, or all of it if it is shorter.
+
+        Raises:
+            ClientError: if S3 answers with an error.
+            HTTPClientError: if there is no whole answer.
+            BotoCoreError: if the request cannot be signed.
+        """
+        answer = self._ask(self._signer.tail(key, size_bytes))
+        if answer.status in (200, 206):
+            return answer.body[-size_bytes:]
+        raise _refusal("GetObject", answer)
+
+    def page(self, where: Mapping[str, Any]) -> dict[str, Any]:
+        """One page of `ListObjectsV2`, asked and answered as boto3 does, as far as we use it.
+
+        Raises:
+            ClientError, HTTPClientError, BotoCoreError: as `tail`.
+            ResponseParserError: if the answer is no listing.
+        """
+        query = {"list-type": "2", "encoding-type": "url"}
+        query |= {name: str(where[long]) for long, name in _QUERY.items() if long in where}
+        answer = self._ask(self._signer.listing(query))
+        if answer.status != 200:
+            raise _refusal("ListObjectsV2", answer)
+        return parse_listing(answer.body)
+
+    def _ask(self, request: bytes) -> Reply:
+        try:
+            return self._pool.ask(request)
+        except WireError as error:
+            if isinstance(error, Unreachable) and error.insecure:
+                url = f"{self._origin.scheme}://{self._origin.host_header}"
+                raise SSLError(endpoint_url=url, error=error) from None
+            raise HTTPClientError(error=error) from None
+
+
+def parse_listing(content: bytes) -> dict[str, Any]:
+    """The XML of a listing as the dictionary that boto3 makes of it, as far as we use it.
+
+    Raises:
+        ResponseParserError: if it is none.
+    """
+    try:
+        root = ElementTree.fromstring(content)
+        space = root.tag.rpartition("}")[0] + "}" if "}" in root.tag else ""
+        if root.tag != f"{space}ListBucketResult":
+            raise ValueError("not a ListBucketResult")
+        encoded = root.findtext(f"{space}EncodingType") == "url"
+
+        def plain(item: ElementTree.Element, name: str) -> str:
+            text = item.findtext(space + name)
+            if text is None:
+                raise ValueError(f"an entry without {name}")
+            return unquote_plus(text) if encoded else text
+
+        page: dict[str, Any] = {
+            "Contents": [
+                {"Key": plain(item, "Key"), "Size": int(plain(item, "Size"))}
+                for item in root.iter(f"{space}Contents")
+            ],
+            "CommonPrefixes": [
+                {"Prefix": plain(item, "Prefix")} for item in root.iter(f"{space}CommonPrefixes")
+            ],
+            "IsTruncated": root.findtext(f"{space}IsTruncated") == "true",
+        }
+        if page["IsTruncated"]:
+            page["NextContinuationToken"] = root.findtext(f"{space}NextContinuationToken") or ""
+            if not page["NextContinuationToken"]:
+                raise ValueError("more is said to follow, but not after what")
+    except (ElementTree.ParseError, ValueError) as error:
+        raise ResponseParserError(f"the listing cannot be read: {error}") from error
+    return page
+
+
+def _by_proxy(origin: Origin) -> bool:
+    """Whether boto3 would reach the store through a proxy, which this would not."""
+    bypassed = urllib.request.proxy_bypass(origin.host) is True
+    return origin.scheme in urllib.request.getproxies() and not bypassed
+
+
+def _refusal(operation: str, answer: Reply) -> ClientError:
+    status = answer.status
+    code, message = _CODE.search(answer.body), _MESSAGE.search(answer.body)
+    return ClientError(
+        {
+            "Error": {
+                "Code": code[1].decode(errors="replace") if code else str(status),
+                "Message": message[1].decode(errors="replace") if message else "",
+            },
+            "ResponseMetadata": {
+                "HTTPStatusCode": status,
+                "RequestId": "",
+                "HostId": "",
+                "HTTPHeaders": {},
+                "RetryAttempts": 0,
+            },
+        },
+        operation,
+    )
