@@ -18,8 +18,13 @@ from flows.looker_requests import (
     BatchSize,
     ContentTypes,
     FolderIds,
+    Full,
+    Incremental,
     LookerUrl,
+    Recursive,
     Requests,
+    Resume,
+    TimeLimit,
     VaultPath,
     looker_request,
 )
@@ -33,16 +38,16 @@ from tasks.runs import flow_run_id
 def looker(
     types: ContentTypes = [],  # noqa: B006 - the form reads it, nobody changes it
     folder_ids: FolderIds = [],  # noqa: B006 - likewise
-    recursive: bool = False,
-    incremental: bool = False,
-    full: bool = False,
-    resume: bool = True,
+    recursive: Recursive = False,
+    incremental: Incremental = False,
+    full: Full = False,
+    resume: Resume = True,
     workers: Requests = DEFAULT_WORKERS,
     batch_size: BatchSize = 100,
     vault: VaultPath = "",
     base_url: LookerUrl = "",
     rate: Rate = "",
-    timeout_s: Seconds = 0.0,
+    timeout_s: TimeLimit = 0.0,
     outage_limit_s: Seconds = 1800.0,
 ) -> State[ExtractSummary]:
     """Bring the content of a Looker into a vault; a second run goes on where one broke off.
