@@ -88,10 +88,22 @@ def walk(
     answered_lo = lo if cursor <= bottom else cursor
     if answered_lo > hi:
         return None
-    # One batch: what follows does better on it, and the pages' own memory is free on return.
-    batches.reverse()
-    trades = pa.Table.from_batches(batches, schema=RAW_SCHEMA).combine_chunks()
-    return Walked(answered_lo, hi, _from(trades, lo), pages)
+    return Walked(answered_lo, hi, _from(_joined(batches), lo), pages)
+
+
+def _joined(batches: list[pa.RecordBatch]) -> pa.Table:
+    """The pages of a walk, oldest first, as one batch, on which all that follows does better.
+
+    Column by column, and a column's pages are let go once it is joined: a chunk is never in memory
+    twice.
+    """
+    columns = [[batch.column(at) for batch in reversed(batches)] for at in range(len(RAW_SCHEMA))]
+    batches.clear()
+    joined = []
+    for pieces, field in zip(columns, RAW_SCHEMA, strict=True):
+        joined.append(pa.concat_arrays(pieces) if pieces else pa.array([], field.type))
+        pieces.clear()
+    return pa.Table.from_arrays(joined, schema=RAW_SCHEMA)
 
 
 def _from(trades: pa.Table, lo: int) -> pa.Table:
