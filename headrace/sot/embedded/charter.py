@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 from xxhash import xxh3_64_hexdigest
 
-from headrace.sot.embedded.volume import sync_folder
+from headrace.sot.embedded.files import sync_folder
 from headrace.sot.exceptions import DamagedLog, NewerLog, StoreMisconfigured, StoreUnavailable
 
 FILE_NAME: Final = "store.json"

@@ -21,8 +21,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from xxhash import xxh3_64_intdigest
-
 from headrace.faults import kill_point
 from headrace.sot.embedded.asides import key_of, unpack_keys, unpack_parked
 from headrace.sot.embedded.entry import (
@@ -36,15 +34,20 @@ from headrace.sot.embedded.entry import (
     expand,
     unpack,
 )
+from headrace.sot.embedded.files import (
+    PREAMBLE_BYTES,
+    copy_out,
+    create_volume,
+    newer_format,
+    preamble,
+    write_all,
+)
 from headrace.sot.embedded.index import SymbolIndex
 from headrace.sot.embedded.tip import Tip, read_tip, write_tip
 from headrace.sot.embedded.walk import Found, Spoilt, TornTail, walk
 from headrace.sot.exceptions import DamagedLog, NewerLog, StoreUnavailable
 from headrace.sot.position import Position
 
-_NAME: Final = b"HRSOTVOL"
-_CHECK_BYTES: Final = 8
-PREAMBLE_BYTES: Final = len(_NAME) + 8 + _CHECK_BYTES
 #: A tip costs two fsyncs; this often it cannot be felt.
 _TIP_EVERY_ENTRIES: Final = 4096
 
@@ -183,32 +186,20 @@ class Volume:
         return True
 
     def _create(self) -> None:
-        """Let the file appear with its preamble: an empty one could not be told from damage."""
-        draft = self.path.with_name(f".{self.path.name}.{secrets.token_hex(8)}")
         try:
-            descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            try:
-                os.write(descriptor, _preamble(self.number))
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
-            with suppress(FileExistsError):  # another process was first
-                os.link(draft, self.path)
-            draft.unlink()
-            sync_folder(self.path.parent)
+            create_volume(self.path, self.number)
         except OSError as error:
-            draft.unlink(missing_ok=True)
             raise self._unavailable("making it", error) from error
 
     def _check_preamble(self, descriptor: int) -> None:
         found = os.pread(descriptor, PREAMBLE_BYTES, 0)
-        if found == _preamble(self.number):
+        if found == preamble(self.number):
             return
         os.close(descriptor)
         self._descriptor = None
-        format_ = int.from_bytes(found[12:16], "little")
-        if found == _preamble(self.number, format_) and format_ > FORMAT:
-            raise NewerLog(str(self.path), format_, FORMAT)
+        newer = newer_format(found, self.number)
+        if newer is not None:
+            raise NewerLog(str(self.path), newer, FORMAT)
         raise DamagedLog(
             f"{self.path} at byte 0",
             "it does not begin as this volume does",
@@ -370,7 +361,7 @@ class Volume:
         descriptor = self._opened()
         copy = self.path.with_name(f"{self.path.name}.torn-{torn.offset}-{secrets.token_hex(4)}")
         try:
-            _copy_out(descriptor, torn, copy)
+            copy_out(descriptor, torn, copy)
             os.ftruncate(descriptor, torn.offset)
             os.fsync(descriptor)
         except OSError as error:
@@ -393,9 +384,9 @@ class Volume:
         content = memoryview(b"".join(pieces))
         half = len(content) // 2
         try:
-            _write_all(descriptor, content[:half], self._end)
+            write_all(descriptor, content[:half], self._end)
             kill_point("during-append")
-            _write_all(descriptor, content[half:], self._end + half)
+            write_all(descriptor, content[half:], self._end + half)
             kill_point("before-append-sync")
             os.fdatasync(descriptor)
             kill_point("after-append")
@@ -450,32 +441,3 @@ class Volume:
             errno.EROFS: "Make the folder and its files writable for this user",
         }.get(error.errno or 0, "")
         return StoreUnavailable(str(self.path), action, error.strerror or str(error), hint=hint)
-
-
-def _write_all(descriptor: int, left: memoryview, at: int) -> None:
-    while left:
-        written = os.pwrite(descriptor, left, at)
-        left, at = left[written:], at + written
-
-
-def _copy_out(descriptor: int, torn: TornTail, copy: Path) -> None:
-    out = os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    try:
-        os.write(out, os.pread(descriptor, torn.size_bytes, torn.offset))
-        os.fsync(out)
-    finally:
-        os.close(out)
-
-
-def _preamble(number: int, format_: int = FORMAT) -> bytes:
-    fields = _NAME + number.to_bytes(4, "little") + format_.to_bytes(4, "little")
-    return fields + xxh3_64_intdigest(fields).to_bytes(_CHECK_BYTES, "little")
-
-
-def sync_folder(folder: Path) -> None:
-    """Make the entries of a folder durable."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -1,4 +1,4 @@
-"""How much may be under way: read, handed on, not yet judged."""
+"""How much may be under way: read and handed on, neither durable nor put aside yet."""
 
 from __future__ import annotations
 

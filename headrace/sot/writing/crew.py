@@ -19,10 +19,10 @@ from headrace.sot.writing.messages import (
     END,
     Ack,
     Acked,
+    Done,
     Failed,
     Finished,
     Job,
-    Linked,
     Upward,
     pack_records,
 )
@@ -72,7 +72,7 @@ class InProcess:
             range(options.shards),
             options,
             on_acks=on_acks,
-            on_linked=self._credit.give_back,
+            on_done=self._credit.give_back,
         )
         self._finished: Finished | None = None
         self._error: Exception | None = None
@@ -214,7 +214,7 @@ class _Worker:
             decoder = msgspec.msgpack.Decoder(Upward)
             while self._outcome is None:
                 message = decoder.decode(receive(self._up))
-                if isinstance(message, Linked):
+                if isinstance(message, Done):
                     self._credit.give_back(message.size_bytes)
                 elif isinstance(message, Acked):
                     with self._acks_lock:

@@ -28,7 +28,7 @@ from headrace.sot.writing.symbol import SymbolWriter
 #: A symbol waits for its commit when it is this many batches ahead.
 _AHEAD: Final = 4
 #: Room is given back in portions, to keep messages few.
-_LINKED_PORTION: Final = 256 * 1024
+_PORTION: Final = 256 * 1024
 #: Delays are kept per symbol for so many symbols; beyond that per shard only.
 _DELAYS_KEPT: Final = 256
 
@@ -60,7 +60,8 @@ class Engine:
         shards: which shards.
         options: of the write.
         on_acks: told what became durable, from the thread of `run`.
-        on_linked: told how many bytes were judged, from the thread of `run`.
+        on_done: told how many bytes wait no longer (committed, known already, held or refused),
+            from the thread of `run`.
     """
 
     def __init__(
@@ -70,19 +71,19 @@ class Engine:
         options: WriteOptions,
         *,
         on_acks: Callable[[list[Ack]], None],
-        on_linked: Callable[[int], None],
+        on_done: Callable[[int], None],
     ) -> None:
         self._store = store
         self._options = options
         self._on_acks = on_acks
-        self._on_linked = on_linked
+        self._on_done = on_done
         self._inbox: SimpleQueue[_Offered | _Answered | _End] = SimpleQueue()
         self._shards = {number: Shard(ShardMeasures(number)) for number in shards}
         self._queues: dict[int, SymbolQueue] = {}
         self._ready: deque[SymbolQueue] = deque()
         self._problems = Problems()
         self._ended = False
-        self._linked_bytes = 0
+        self._done_bytes = 0
         self._most_pending = store.limits.records * _AHEAD
         self._full_batch = min(store.limits.records, options.batch_records or store.limits.records)
 
@@ -152,7 +153,7 @@ class Engine:
         shard = queue.shard
         if shard.started_s is None:
             shard.started_s = offered.arrived_s
-        shard.note_waiting(len(offered.run))
+        shard.note_offered(len(offered.run))
         queue.runs.append((offered.arrived_s, offered.run))
         if not queue.ready:
             queue.ready = True
@@ -190,19 +191,17 @@ class Engine:
             self._give_room()
             return
         arrived_s, run = queue.runs.popleft()
-        before = writer.pending_records
-        linked_before = writer.pending_bytes
         writer.take(run, arrived_s)
-        # What was refused, held or known already waits no longer.
-        shard.note_waiting(writer.pending_bytes - linked_before - len(run))
-        shard.note_pending(queue, before, time.monotonic())
         if writer.held_bytes > self._options.held_bytes:
             writer.park_held()
-        self._linked_bytes += len(run)
         if queue.runs:
             self._ready.append(queue)
         else:
             queue.ready = False
+        self._recount(queue, len(run), time.monotonic())
+
+    def _recount(self, queue: SymbolQueue, judged_bytes: int, now_s: float) -> None:
+        self._done_bytes += queue.shard.recount(queue, judged_bytes, now_s)
         self._give_room()
 
     def _give_room(self) -> None:
@@ -210,9 +209,9 @@ class Engine:
 
         Who reads may be waiting for just this room.
         """
-        if self._linked_bytes >= _LINKED_PORTION or (self._linked_bytes and not self._ready):
-            self._on_linked(self._linked_bytes)
-            self._linked_bytes = 0
+        if self._done_bytes >= _PORTION or (self._done_bytes > 0 and not self._ready):
+            self._on_done(self._done_bytes)
+            self._done_bytes = 0
 
     def _commit_if_due(self, shard: Shard, pool: ThreadPoolExecutor) -> None:
         if shard.in_flight or not shard.pending:
@@ -261,14 +260,12 @@ class Engine:
 
     def _acknowledge(self, queue: SymbolQueue, batch: Batch, now_s: float) -> Ack:
         shard, writer = queue.shard, queue.writer
-        before = writer.pending_records
         for piece in writer.committed(now_s):
             waited_s = now_s - piece.arrived_s
             shard.measures.delay.add(waited_s, piece.count)
             if queue.delay is not None:
                 queue.delay.add(waited_s, piece.count)
-        shard.note_pending(queue, before, now_s)
-        shard.note_waiting(-len(batch.frames))
+        self._recount(queue, 0, now_s)
         measures = shard.measures
         measures.records += batch.count
         measures.size_bytes += len(batch.frames)
@@ -281,18 +278,16 @@ class Engine:
 
     def _stand_at(self, queue: SymbolQueue, head: Head, now_s: float) -> None:
         """The store answered that the symbol's chain does not end where we thought."""
-        shard, writer = queue.shard, queue.writer
-        before = writer.pending_records
+        writer = queue.writer
         if head.epoch != writer.epoch:
             writer.block(
                 "taken-over",
                 f"symbol {writer.symbol_id}: another writer has taken it over "
                 f"(epoch {head.epoch}, ours {writer.epoch})",
             )
-            shard.pending.pop(writer.symbol_id, None)
         else:
             writer.go_back(head)
-        shard.note_pending(queue, before, now_s)
+        self._recount(queue, 0, now_s)
 
     def _settle_failed(
         self, shard: Shard, batches: list[Batch], error: Exception | None, now_s: float
@@ -309,14 +304,12 @@ class Engine:
         damaged_alone = isinstance(error, DamagedLog) and len(batches) == 1
         shard.alone = shard.alone or isinstance(error, DamagedLog)
         for queue in queues:
-            writer, before = queue.writer, queue.writer.pending_records
-            writer.attempts = attempts
+            queue.writer.attempts = attempts
             if damaged_alone:
-                writer.block("damage", str(error))
-                shard.pending.pop(writer.symbol_id, None)
-                shard.note_pending(queue, before, now_s)
-                continue
-            self._ask_head(queue, now_s)
+                queue.writer.block("damage", str(error))
+                self._recount(queue, 0, now_s)
+            else:
+                self._ask_head(queue, now_s)
 
     def _ask_head(self, queue: SymbolQueue, now_s: float) -> None:
         writer = queue.writer
@@ -326,10 +319,8 @@ class Engine:
             # Not even the head: take it that nothing was stored. The next commit says MOVED if so.
             head = Head(writer.symbol_id, writer.epoch, 0, writer.stored)
         except DamagedLog as error:
-            before = writer.pending_records
             writer.block("damage", str(error))
-            queue.shard.pending.pop(writer.symbol_id, None)
-            queue.shard.note_pending(queue, before, now_s)
+            self._recount(queue, 0, now_s)
             return
         if head is None:
             raise StoreUnavailable(

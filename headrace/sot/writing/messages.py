@@ -50,8 +50,8 @@ class Ack(msgspec.Struct, frozen=True, array_like=True):
         return int(self.next_seq)
 
 
-class Linked(msgspec.Struct, tag=True):
-    """So many bytes were judged: there is room for as many."""
+class Done(msgspec.Struct, tag=True):
+    """So many bytes wait no longer: there is room for as many."""
 
     size_bytes: int
 
@@ -94,7 +94,7 @@ class Failed(msgspec.Struct, tag=True):
     hint: str
 
 
-Upward = Linked | Acked | Finished | Failed
+Upward = Done | Acked | Finished | Failed
 
 
 def pack_records(arrived_s: float, runs: dict[int, bytes]) -> list[bytes]:

@@ -23,7 +23,8 @@ class WriteOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         batch_records: records per batch, at most; None is what the store takes.
         chain: compute the hashes of a stream that has none.
         first_seq: where new chains begin.
-        in_flight_bytes: records read and not yet linked, over all shards.
+        in_flight_bytes: records read and neither durable nor put aside yet, over all shards: what
+            bounds memory.
         linger_s: how long a record may wait for others to share its batch.
         held_bytes: records per shard held in memory for a missing predecessor; more are parked.
         parked_records: records per symbol that may be parked; more are refused.
@@ -36,7 +37,7 @@ class WriteOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     batch_records: int | None = None
     chain: bool = False
     first_seq: int = DEFAULT_FIRST_SEQ
-    in_flight_bytes: int = 32 * 1024 * 1024
+    in_flight_bytes: int = 64 * 1024 * 1024
     linger_s: float = 0.02
     held_bytes: int = 8 * 1024 * 1024
     parked_records: int = 100_000

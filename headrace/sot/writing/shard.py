@@ -12,13 +12,19 @@ from headrace.sot.writing.symbol import SymbolWriter
 
 @dataclass(slots=True, eq=False)
 class SymbolQueue:
-    """Runs of one symbol that wait to be judged; `delay` is kept while symbols are few."""
+    """Runs of one symbol that wait to be judged; `delay` is kept while symbols are few.
+
+    Attributes:
+        pending_records, pending_bytes: the writer's, as the shard has counted them.
+    """
 
     writer: SymbolWriter
     shard: Shard
     runs: deque[tuple[float, bytes]] = field(default_factory=deque)
     ready: bool = False
     delay: Histogram | None = None
+    pending_records: int = 0
+    pending_bytes: int = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -48,18 +54,34 @@ class Shard:
     retry_at_s: float = 0.0
     started_s: float | None = None
 
-    def note_waiting(self, change: int) -> None:
-        """Count bytes that came in, or were acknowledged (negative)."""
-        self.waiting_bytes += change
+    def note_offered(self, size_bytes: int) -> None:
+        """Count bytes that came in."""
+        self.waiting_bytes += size_bytes
         self.measures.queue_bytes = max(self.measures.queue_bytes, self.waiting_bytes)
 
-    def note_pending(self, queue: SymbolQueue, before: int, now_s: float) -> None:
-        """After records of a symbol were judged, which had `before` pending."""
-        self.pending_records += queue.writer.pending_records - before
-        if queue.writer.pieces:
-            self.pending[queue.writer.symbol_id] = queue
+    def recount(self, queue: SymbolQueue, judged_bytes: int, now_s: float) -> int:
+        """After a symbol's writer has judged, committed, gone back or given up.
+
+        Args:
+            queue: the symbol.
+            judged_bytes: what it has taken off its queue since it was counted last.
+            now_s: the time.
+
+        Returns:
+            How many bytes wait no longer: committed, known already, held or refused.
+        """
+        writer = queue.writer
+        self.pending_records += writer.pending_records - queue.pending_records
+        done = judged_bytes - (writer.pending_bytes - queue.pending_bytes)
+        queue.pending_records, queue.pending_bytes = writer.pending_records, writer.pending_bytes
+        self.waiting_bytes -= done
+        if not writer.pieces:
+            self.pending.pop(writer.symbol_id, None)
+        else:
+            self.pending[writer.symbol_id] = queue
             if self.since_s is None:
                 self.since_s = now_s
+        return done
 
     def batches(self, now_s: float) -> list[Batch]:
         """What to commit now: one batch of each symbol that has any."""

@@ -22,9 +22,9 @@ from headrace.sot.writing.messages import (
     END,
     Ack,
     Acked,
+    Done,
     Failed,
     Job,
-    Linked,
     Upward,
     unpack_records,
 )
@@ -48,8 +48,8 @@ class _Talk:
             # Nobody listens any more: whoever feeds us is gone, and so are we.
             os._exit(1)
 
-    def linked(self, size_bytes: int) -> None:
-        self.say(Linked(size_bytes))
+    def done(self, size_bytes: int) -> None:
+        self.say(Done(size_bytes))
 
     def acked(self, acks: list[Ack]) -> None:
         self.say(Acked(acks))
@@ -65,7 +65,7 @@ def main(down: int, up: int) -> None:
     job = msgspec.msgpack.decode(receive(down), type=Job)
     try:
         store = open_store(job.location)
-        engine = Engine(store, job.shards, job.options, on_acks=talk.acked, on_linked=talk.linked)
+        engine = Engine(store, job.shards, job.options, on_acks=talk.acked, on_done=talk.done)
         receiver = threading.Thread(target=_receive, args=(down, engine), daemon=True)
         receiver.start()
         try:
