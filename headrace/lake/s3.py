@@ -21,7 +21,7 @@ from botocore.exceptions import ClientError
 
 from headrace.lake.exceptions import ObjectMissing
 from headrace.lake.s3_reading import FastReader
-from headrace.lake.s3_retry import S3Call, status_of
+from headrace.lake.s3_retry import S3Call, code_of, status_of
 from headrace.lake.s3_settings import S3Settings
 from headrace.lake.store import PROBE_KEY, StoredObject
 from headrace.stopping import STOP, StopEvent
@@ -33,6 +33,8 @@ T = TypeVar("T")
 _PRECONDITION_FAILED = 412
 _RANGE_OF_NOTHING = 416
 _NOT_IMPLEMENTED = 501
+_REDIRECTS = {301, 302, 307, 308}
+_OTHER_REGION = {"AuthorizationHeaderMalformed", "IllegalLocationConstraintException"}
 #: Long enough for a hiccup, short enough for someone who mistyped an endpoint.
 _CHECK_GIVE_UP_S = 15.0
 
@@ -204,9 +206,10 @@ class S3Store:
 
     def _read_tail(self, key: str, size_bytes: int) -> bytes:
         try:
-            if reader := self._fast():
-                return reader.tail(self._prefix + key, size_bytes)
-            return self._read(key, Range=f"bytes=-{size_bytes}")
+            return self._read_by(
+                lambda reader: reader.tail(self._prefix + key, size_bytes),
+                lambda: self._read(key, Range=f"bytes=-{size_bytes}"),
+            )
         except ClientError as error:
             if status_of(error) == _RANGE_OF_NOTHING:
                 return b""
@@ -230,10 +233,23 @@ class S3Store:
             where["ContinuationToken"] = page["NextContinuationToken"]
 
     def _page(self, where: dict[str, Any], _: int) -> Any:
-        if reader := self._fast():
-            return reader.page(where)
-        page: Any = self._client.list_objects_v2(**where)
-        return page
+        listed: Callable[[], Any] = partial(self._client.list_objects_v2, **where)
+        return self._read_by(lambda reader: reader.page(where), listed)
+
+    def _read_by(self, fast: Callable[[FastReader], T], slow: Callable[[], T]) -> T:
+        """Read without boto3 if that works, else with it; from then on, if the bucket moved."""
+        reader = self._fast()
+        if reader is None:
+            return slow()
+        try:
+            return fast(reader)
+        except ClientError as error:
+            if status_of(error) not in _REDIRECTS and code_of(error) not in _OTHER_REGION:
+                raise
+        # The bucket is in another region than the settings say. boto3 follows, and remembers.
+        with self._lock:
+            self._reader = None
+        return slow()
 
     def _fast(self) -> FastReader | None:
         """What reads footers and listings in place of boto3, if anything can; made when needed."""

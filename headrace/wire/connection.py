@@ -207,8 +207,20 @@ def _chunk_length(line: bytes) -> int:
 
 
 def _decoded(head: Head, body: bytes) -> bytes:
-    """The body without its encoding; none was asked for, but gzip is sent all the same by some."""
-    coding = (head.headers.get("content-encoding") or "identity").strip().lower()
+    """The body without its encoding; none was asked for, but gzip is sent all the same by some.
+
+    Of an error the status is what counts: a body that cannot be read must not hide it.
+    """
+    try:
+        return _plain(head.headers.get("content-encoding") or "identity", body)
+    except Broken:
+        if head.status < 300:
+            raise
+        return b""
+
+
+def _plain(coding: str, body: bytes) -> bytes:
+    coding = coding.strip().lower()
     if coding == "identity" or not body:
         return body
     if coding not in ("gzip", "x-gzip"):
