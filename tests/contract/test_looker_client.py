@@ -170,7 +170,7 @@ def test_an_html_page_is_the_server_s_failure_and_is_never_quoted(client, sim):
     client.login()
     sim.add_fault("html,status=502,calls=1")
     assert client.item("look", "1")
-    sim.add_fault("html,status=502")
+    sim.add_fault("html,status=502,type=look")
     with pytest.raises(RetriesExhausted, match="502") as given_up:
         client.item("look", "1")
     assert isinstance(given_up.value.__cause__, ServerError)
@@ -318,3 +318,25 @@ def _at_once(threads, work):
     for thread in running:
         thread.join()
     assert not problems
+
+
+def test_a_page_that_a_gateway_gives_up_on_is_no_outage_however_alone_it_is(client, sim):
+    client.login()
+    sim.add_fault("html,status=502,type=dashboard")
+    began = time.monotonic()
+    for number in "12345":
+        with pytest.raises(RetriesExhausted, match="4 attempts"):
+            client.item("dashboard", number)
+    # Twenty failures, and the breaker is closed: in between the server said that it is up.
+    assert client.item("look", "1")
+    assert time.monotonic() - began < 5
+    assert sim.stats()["fault_hits"]["1"] == 20
+
+
+@pytest.mark.parametrize("fault", ["html,status=503", "refuse", "reset"])
+def test_an_outage_is_waited_out_and_costs_no_request_its_attempts(sim, fault):
+    with client_of(sim.url, workers=1) as client:
+        client.login()
+        number = sim.add_fault(fault)
+        threading.Timer(1.5, lambda: sim.remove_fault(number)).start()
+        assert client.item("look", "1")

@@ -11,7 +11,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlencode
 
@@ -42,6 +42,9 @@ Authenticator = Callable[[transport.TransportOptions], dict[str, str]]
 #: which on they are taken for an outage. Fewer only say that some items cannot be had.
 OUTAGE_OF_ERRORS = 20
 _LOGIN = "/login"
+_HEALTH = "/api/4.0/user?fields=id"
+#: Attempts of one request that an outage may take without counting.
+_MOST_OUTAGES = 50
 _FLAT_S = 0.2
 
 
@@ -158,6 +161,7 @@ class SdkTransport(transport.Transport):
         call: Call,
     ) -> Response:
         failures: Counter[type[TransientError]] = Counter()
+        outages = 0
         renewed = False
         while True:
             signed = authenticator({}) if authenticator else {}
@@ -171,18 +175,40 @@ class SdkTransport(transport.Transport):
                 self.discard(signed["Authorization"])
             except TransientError as error:
                 renewed = False
-                failures[type(error)] += 1
+                if signed and outages < _MOST_OUTAGES and self._is_outage(error, signed, call):
+                    # Nobody is answered: that is not this request's fault. The breaker waits.
+                    outages += 1
+                else:
+                    failures[type(error)] += 1
                 seen = failures[type(error)]
                 again = call.repeatable or isinstance(error, Throttled)
                 if not again or seen >= self._policy.allowed(error):
                     raise RetriesExhausted(
-                        f"given up after {failures.total()} attempts: {error.problem}",
+                        f"given up after {failures.total() + outages} attempts: {error.problem}",
                         product=call.about,
                         status=error.status,
                         hint=error.hint,
                     ) from error
                 self.stats.retried()
-                (call.stop or self._stop).sleep(self._policy.pause_s(seen))
+                (call.stop or self._stop).sleep(self._policy.pause_s(seen + outages))
+
+    def _is_outage(self, error: TransientError, signed: Mapping[str, str], call: Call) -> bool:
+        """Whether Looker answers nothing else either, asked with a question that costs it little.
+
+        A gateway that gives up on one heavy page looks like an outage once nothing else is left to
+        ask for; without this, two such pages would open the breaker, and an outage would use up
+        the attempts of whatever is under way.
+        """
+        if type(error) not in (ServerError, ConnectionFailed) or not call.repeatable:
+            return False
+        about = replace(call, about="whether it is up", type="health", lane=Lane.RETRY)
+        try:
+            self._attempt("GET", _HEALTH, signed, None, about, Lane.RETRY)
+        except (ServerError, ConnectionFailed):
+            return True
+        except ExchangeError:
+            return False  # whatever it says, it speaks
+        return False
 
     def _attempt(
         self,
