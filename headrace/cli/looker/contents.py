@@ -24,7 +24,8 @@ from headrace.cli.looker.options import (
 )
 from headrace.looker.content import TYPES
 from headrace.looker.restore.books import restore_failures
-from headrace.looker.vault import Body, Row, Session, Vault
+from headrace.looker.vault import Row, Session, Vault
+from headrace.looker.vault.model import Version
 
 #: A table of more is no help to anybody.
 _MOST_SHOWN = 1_000
@@ -116,7 +117,7 @@ def show(
     with opened(vault) as source:
         shown = source.contents.body(type_, item_id, version=version)
         row = source.contents.row(type_, item_id)
-        history = source.contents.versions(type_, item_id)
+        history = source.contents.history(type_, item_id)
         events = source.contents.events(type_, item_id)
     if body:
         sys.stdout.buffer.write(shown.body)
@@ -140,7 +141,7 @@ def show(
         mark = "*" if one.version == shown.version else " "
         typer.echo(
             f"version {one.version:>4}{mark} {one.stored_at} session {one.session} from "
-            f"{one.origin}, {len(one.body):,} bytes, sha256 {one.hash.hex()}"
+            f"{one.origin}, {one.size_bytes:,} bytes, sha256 {one.hash.hex()}"
         )
     for event in events:
         typer.echo(f"{event['kind']:13} {event['at']} session {event['session']}: "
@@ -168,15 +169,9 @@ def _as_dict(row: Row) -> dict[str, Any]:
     return {**asdict(row), "hash": row.hash.hex()}
 
 
-def _version(body: Body) -> dict[str, Any]:
-    return {
-        "version": body.version,
-        "session": body.session,
-        "stored_at": body.stored_at,
-        "origin": body.origin,
-        "size_bytes": len(body.body),
-        "sha256": body.hash.hex(),
-    }
+def _version(version: Version) -> dict[str, Any]:
+    told = asdict(version)
+    return {**told, "sha256": told.pop("hash").hex()}
 
 
 def _table(rows: list[Row]) -> Table:

@@ -179,6 +179,18 @@ class Body:
 
 
 @dataclass(frozen=True, slots=True)
+class Version:
+    """One version of an item without its body; `size_bytes` as the server sent it."""
+
+    version: int
+    session: int
+    stored_at: str
+    origin: str
+    size_bytes: int
+    hash: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Moved:
     """An item of which something was stored between two sessions, and how it stood at each.
 

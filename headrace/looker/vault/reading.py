@@ -8,7 +8,7 @@ from typing import Any
 from headrace.looker.vault.codec import UnknownCodec, decompress, digest
 from headrace.looker.vault.exceptions import BodyDamaged, NotInVault
 from headrace.looker.vault.file import VaultFile
-from headrace.looker.vault.model import Body, Moved, Row
+from headrace.looker.vault.model import Body, Moved, Row, Version
 
 _ROW = (
     "type, id, name, owner, folder, created_at, updated_at, deletion, deleted_at, first_session,"
@@ -131,8 +131,19 @@ class Contents:
             raise NotInVault(type_, item_id, version)
         return self._checked(row)
 
+    def history(self, type_: str, item_id: str) -> list[Version]:
+        """The versions of an item without their bodies, oldest first; empty if it is not here."""
+        with self._file.reading() as db:
+            rows = db.execute(
+                "SELECT body.version, body.session, body.stored_at, body.origin, body.size_bytes,"
+                " body.hash FROM item JOIN body ON body.item = item.key"
+                " WHERE item.type = ? AND item.id = ? ORDER BY body.version",
+                (type_, item_id),
+            ).fetchall()
+        return [Version(*row) for row in rows]
+
     def versions(self, type_: str, item_id: str) -> list[Body]:
-        """The history of an item, oldest first.
+        """The history of an item with every body, oldest first.
 
         Raises:
             NotInVault, VaultDamaged.
