@@ -171,7 +171,8 @@ def _as_dict(row: Row) -> dict[str, Any]:
 
 def _version(version: Version) -> dict[str, Any]:
     told = asdict(version)
-    return {**told, "sha256": told.pop("hash").hex()}
+    sha256 = told.pop("hash").hex()
+    return {**told, "sha256": sha256}
 
 
 def _table(rows: list[Row]) -> Table:
