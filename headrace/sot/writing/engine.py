@@ -12,6 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Final
@@ -103,7 +104,7 @@ class Engine:
         """
         with ThreadPoolExecutor(len(self._shards), "sot-commit") as pool:
             while True:
-                self._receive(self._wait_s())
+                self._receive(self._wait_s(), pool)
                 self._judge_one()
                 for shard in self._shards.values():
                     self._commit_if_due(shard, pool)
@@ -132,24 +133,36 @@ class Engine:
             return min(waits)
         return 0.0 if self._ended and self._is_idle() else 60.0
 
-    def _receive(self, wait_s: float) -> None:
-        try:
+    def _receive(self, wait_s: float, pool: ThreadPoolExecutor) -> None:
+        offers: list[_Offered] = []
+        with suppress(Empty):
             message = self._inbox.get(timeout=wait_s) if wait_s else self._inbox.get_nowait()
             while True:
                 if isinstance(message, _Offered):
-                    self._enqueue(message)
+                    offers.append(message)
                 elif isinstance(message, _Answered):
                     self._settle(message)
                 else:
                     self._ended = True
                 message = self._inbox.get_nowait()
-        except Empty:
-            return
+        self._open_new({offered.symbol_id for offered in offers}, pool)
+        for offered in offers:
+            self._enqueue(offered)
+
+    def _open_new(self, symbol_ids: set[int], pool: ThreadPoolExecutor) -> None:
+        """Claim symbols met for the first time; each claim is a durable write, so side by side."""
+        new = sorted(symbol_ids - self._queues.keys())
+        for symbol_id, result in zip(new, pool.map(self._opened, new), strict=True):
+            writer = (
+                opened if isinstance(opened, SymbolWriter) else self._blocked(symbol_id, opened)
+            )
+            shard = self._shards[shard_of(symbol_id, self._options.shards)]
+            shard.measures.symbols += 1
+            delay = Histogram() if len(self._queues) < _DELAYS_KEPT else None
+            self._queues[symbol_id] = SymbolQueue(opened, shard, delay=delay)
 
     def _enqueue(self, offered: _Offered) -> None:
-        queue = self._queues.get(offered.symbol_id)
-        if queue is None:
-            queue = self._queues[offered.symbol_id] = self._opened(offered.symbol_id)
+        queue = self._queues[offered.symbol_id]
         shard = queue.shard
         if shard.started_s is None:
             shard.started_s = offered.arrived_s
@@ -159,16 +172,16 @@ class Engine:
             queue.ready = True
             self._ready.append(queue)
 
-    def _opened(self, symbol_id: int) -> SymbolQueue:
-        shard = self._shards[shard_of(symbol_id, self._options.shards)]
-        shard.measures.symbols += 1
-        delay = Histogram() if len(self._queues) < _DELAYS_KEPT else None
+    def _opened(self, symbol_id: int) -> SymbolWriter | DamagedLog:
         try:
-            writer = self._claimed(symbol_id)
+            return self._claimed(symbol_id)
         except DamagedLog as error:
-            writer = SymbolWriter.refusing(symbol_id, self._store, self._options, self._problems)
-            writer.block("damage", str(error))
-        return SymbolQueue(writer, shard, delay=delay)
+            return error
+
+    def _blocked(self, symbol_id: int, error: DamagedLog) -> SymbolWriter:
+        writer = SymbolWriter.refusing(symbol_id, self._store, self._options, self._problems)
+        writer.block("damage", str(error))
+        return writer
 
     def _claimed(self, symbol_id: int) -> SymbolWriter:
         for attempt in range(self._options.attempts):
