@@ -152,14 +152,14 @@ class Engine:
     def _open_new(self, symbol_ids: set[int], pool: ThreadPoolExecutor) -> None:
         """Claim symbols met for the first time; each claim is a durable write, so side by side."""
         new = sorted(symbol_ids - self._queues.keys())
-        for symbol_id, result in zip(new, pool.map(self._opened, new), strict=True):
+        for symbol_id, opened in zip(new, pool.map(self._opened, new), strict=True):
             writer = (
                 opened if isinstance(opened, SymbolWriter) else self._blocked(symbol_id, opened)
             )
             shard = self._shards[shard_of(symbol_id, self._options.shards)]
             shard.measures.symbols += 1
             delay = Histogram() if len(self._queues) < _DELAYS_KEPT else None
-            self._queues[symbol_id] = SymbolQueue(opened, shard, delay=delay)
+            self._queues[symbol_id] = SymbolQueue(writer, shard, delay=delay)
 
     def _enqueue(self, offered: _Offered) -> None:
         queue = self._queues[offered.symbol_id]
