@@ -412,3 +412,17 @@ def test_a_dashboard_of_25_mb_and_one_that_takes_130_s_come_with_ten_workers(vau
         done = extract(sim.url, vault, types="dashboard", workers=10, total_s=180.0)
         assert done.status is Status.DONE
         assert_vault_equals(sim.library, vault, ["dashboard"], sample=2000)
+
+
+def test_a_server_that_cuts_pages_as_it_likes_is_read_to_the_end(vault, monkeypatch):
+    """It may filter after it has cut the page: a short one is never taken for the end."""
+    with SimulatedLooker(counts={"dashboard": 200}) as sim:
+        whole = sim.library.page
+
+        def cut(kind, start, size, **more):
+            return whole(kind, start, size, **more)[: 3 + start % 2]
+
+        monkeypatch.setattr(sim.library, "page", cut)
+        done = extract(sim.url, vault, types="dashboard")
+        assert done.status is Status.DONE
+        assert_vault_equals(sim.library, vault, ["dashboard"], sample=2000)

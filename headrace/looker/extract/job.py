@@ -187,6 +187,10 @@ class TypeJob:
                 return False
             if ended:
                 break
+        else:
+            self._missing.append(f"{key}: its end")
+            self._errors.append(f"{key} seems to end again and again")
+            return False
         try:
             reader.mend()
         except Stopped:
