@@ -8,6 +8,7 @@ condition that does not hold, and looks again.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from uuid import UUID, uuid4
 
 from headrace.sot.cql.bucket import Bucket, bucket_of, partition
@@ -90,12 +91,15 @@ class Chains:
                 self._begin(symbol_id, 0, head, owner)
                 continue
             try:
-                if self._raise_epoch(bucket, first_seq, owner):
-                    continue
-                reason = "other writers claim it at the same time"
+                claimed = self._raise_epoch(bucket, first_seq, owner)
             except Uncertain as lost:
-                reason = lost.reason
-            patience.pause(reason)
+                patience.pause(lost.reason)
+                continue
+            if claimed is not None:
+                self._session.write("note_bucket", bucket.number, to_signed32(symbol_id))
+                self.known[symbol_id] = claimed
+                return claimed.symbol_head
+            patience.pause("other writers claim it at the same time")
 
     def missing(self, symbol_id: int, number: int) -> DamagedLog:
         """What is wrong where a bucket is gone."""
@@ -141,27 +145,28 @@ class Chains:
             else:
                 return
 
-    def _raise_epoch(self, bucket: Bucket, first_seq: int, owner: UUID) -> bool:
-        """A chain that has no record yet begins where the latest claim says."""
-        head, start_next = bucket.head, bucket.start_next
+    def _raise_epoch(self, bucket: Bucket, first_seq: int, owner: UUID) -> Bucket | None:
+        """The bucket as it is under the new epoch; None if it was changed meanwhile.
+
+        A chain that has no record yet begins where the latest claim says.
+        """
+        claimed = replace(bucket, epoch=bucket.epoch + 1, owner=owner)
         if bucket.empty:
-            head, start_next = genesis(bucket.symbol_id, first_seq), first_seq
-        else:
-            first_seq = bucket.first_seq
-        return self._session.conditional(
-            self._session.bound(
-                "claim",
-                bucket.epoch + 1,
-                owner,
-                to_signed(first_seq),
-                start_next,
-                head.next_seq,
-                to_signed(head.hash),
-                head.digest,
-                to_signed32(bucket.symbol_id),
-                bucket.number,
-                bucket.epoch,
-                bucket.head.next_seq,
-                bucket.head.digest,
-            )
+            head = genesis(bucket.symbol_id, first_seq)
+            claimed = replace(claimed, first_seq=first_seq, start_next=first_seq, head=head)
+        statement = self._session.bound(
+            "claim",
+            claimed.epoch,
+            owner,
+            to_signed(claimed.first_seq),
+            claimed.start_next,
+            claimed.head.next_seq,
+            to_signed(claimed.head.hash),
+            claimed.head.digest,
+            to_signed32(bucket.symbol_id),
+            bucket.number,
+            bucket.epoch,
+            bucket.head.next_seq,
+            bucket.head.digest,
         )
+        return claimed if self._session.conditional(statement) else None
