@@ -8,7 +8,6 @@ import os
 import resource
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,18 +24,11 @@ from headrace.lake.exceptions import (
 from headrace.lake.local import LocalStore
 from tests.lake_samples import FETCHED_AT, SOURCE, trades
 from tests.lake_writer import PRODUCT, fill, open_raw
+from tests.support.disks import enlarge, small_disk
+
+__all__ = ["small_disk"]
 
 WRITER = Path(__file__).parents[1] / "lake_writer.py"
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 320 KB, where the machine lets us mount one."""
-    mount = ["mount", "-t", "tmpfs", "-o", "size=320k", "tmpfs", str(tmp_path)]
-    if os.geteuid() != 0 or subprocess.run(mount, check=False, capture_output=True).returncode:
-        pytest.skip("needs the right to mount a tmpfs")
-    yield tmp_path
-    subprocess.run(["umount", str(tmp_path)], check=True)
 
 
 def readable_rows(raw: RawLake) -> int:
@@ -56,7 +48,7 @@ def test_a_disk_that_fills_up_and_is_enlarged(small_disk: Path) -> None:
     assert "space" in str(caught.value)
     assert 0 < stored < 200_000
     assert [p.name for p in small_disk.rglob("*.tmp")] == []
-    subprocess.run(["mount", "-o", "remount,size=64m", str(small_disk)], check=True)
+    enlarge(small_disk)
     rest = stored // 2_000 * 2_000 + 10_000
     fill(raw, rest)
     assert raw.read(PRODUCT).equals(trades(range(1, rest + 1)))
