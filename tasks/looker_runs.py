@@ -12,7 +12,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from blocks.looker import BlockTypeCheckpoints
-from blocks.resolve import looker_of, quota_of
+from blocks.resolve import looker_of, looker_quota_of
 from headrace.leases import Lease, hold, open_leases
 from headrace.logs import hide
 from headrace.looker.client import LookerClient, open_client
@@ -38,9 +38,6 @@ log = logging.getLogger(__name__)
 _LEASE_CHECK_S = 1.0
 #: Events of one kind that a run emits.
 _MOST_EVENTS = 20
-#: The breaker's first pause at most. One page that a gateway gives up on looks like an outage once
-#: nothing else is left to ask for, and should not hold up a run for minutes.
-_COOLDOWN_S = 30.0
 
 
 @dataclass
@@ -96,8 +93,7 @@ def open_extraction(run_id: str, request: ExtractRequest) -> Iterator[Extraction
     settings = load_settings()
     connection = looker_of(request.base_url).within(request.timeout_s)
     hide(connection.client_secret.get_secret_value())
-    cooldown_s = min(settings.breaker_cooldown_s, _COOLDOWN_S)
-    quota = quota_of(request.rate, breaker_cooldown_s=cooldown_s)
+    quota = looker_quota_of(request.rate, breaker_cooldown_s=settings.breaker_cooldown_s)
     with ExitStack() as opened:
         opened.enter_context(logs_of_run(run_id, settings))
         stop = opened.enter_context(stop_on_signals())

@@ -42,12 +42,12 @@ def connected(
         ConnectionFailed: nobody listens there.
     """
     # Prefect, which blocks are made of, takes a second to import.
-    from blocks.resolve import looker_of, quota_of
+    from blocks.resolve import looker_of, looker_quota_of
 
     settings = load_settings()
     connection = looker_of(base_url)
     hide(connection.client_secret.get_secret_value())
-    quota = quota_of(
+    quota = looker_quota_of(
         ",".join(rate) or settings.looker_rate, breaker_cooldown_s=settings.breaker_cooldown_s
     )
     host = urlsplit(connection.base_url).netloc.rpartition("@")[2]
