@@ -1,0 +1,95 @@
+"""Take the pictures in docs/images: `python docs/screenshots.py`, from the project's folder.
+
+A simulated exchange, `headrace up` in a folder of its own, a form filled in and submitted in a real
+Chromium, and pictures of what there is to see on the way. Needs `make setup-dev` and chromium.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+from playwright.sync_api import Page
+
+PROJECT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(PROJECT))
+
+from headrace.sim import SimulatedExchange  # noqa: E402
+from tests.support.browser import browser_page  # noqa: E402
+from tests.support.prefect_pages import PrefectPages  # noqa: E402
+from tests.support.served import Server, served, wait_until  # noqa: E402
+
+IMAGES = PROJECT / "docs" / "images"
+LARGEST_BYTES = 300_000
+TAPE = ("BTC-USD:260000", "ETH-USD:120000", "DOGE-USD:60000,density=0.5")
+
+
+def main() -> None:
+    """Take all pictures."""
+    IMAGES.mkdir(exist_ok=True)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        SimulatedExchange(*TAPE, seed=7, latency="lognormal:p50=0.3,p95=1.2") as sim,
+        served(Path(folder), sim, HEADRACE_RATE="15/s") as server,
+        browser_page(1280, 800) as page,
+    ):
+        server.up()
+        ui = PrefectPages(page, server.ui_url)
+        run_id = started_from_the_form(server, ui)
+        pictures_of_a_run(server, ui, run_id)
+        ui.deployments()
+        picture(page, "deployments")
+        ui.goto("/automations")
+        picture(page, "alarms", height=560)
+
+
+def started_from_the_form(server: Server, ui: PrefectPages) -> str:
+    """Fill in the form of `backfill`, take its picture, submit it; the run's id."""
+    deployment = server.deployment("backfill/on-demand")
+    ui.form(deployment["id"])
+    for position, product in enumerate(("ETH-USD", "DOGE-USD"), start=1):
+        ui.page.get_by_role("button", name="Add item").click()
+        ui.property("Products").locator("textarea").nth(position).fill(product)
+    ui.fill("To trade id", 250_000)
+    ui.fill("Chunks at once per product", 8)
+    picture(ui.page, "form", height=1010)
+    ui.submit_button().click()
+    query = {"deployments": {"name": {"any_": ["on-demand"]}}, "sort": "START_TIME_DESC"}
+    [run] = wait_until(lambda: server.ask("POST", "/flow_runs/filter", query), 30, "the run")
+    return str(run["id"])
+
+
+def pictures_of_a_run(server: Server, ui: PrefectPages, run_id: str) -> None:
+    """The graph while it runs and at the end, and what the run leaves."""
+    wait_until(lambda: server.run(run_id)["state_type"] == "RUNNING", 60, "the start")
+    wait_until(lambda: len(server.task_runs(run_id)) > 12, 60, "some chunks")
+    shown = server.artifacts(run_id)
+    ui.goto(f"/artifacts/artifact/{shown['headrace-progress']['id']}")
+    picture(ui.page, "progress", height=420)
+    ended = server.ended(run_id)
+    assert ended["state_type"] == "COMPLETED", ended["state"]
+    ui.run(run_id)
+    ui.page.wait_for_timeout(4_000)
+    picture(ui.page, "run")
+    shown = server.artifacts(run_id)
+    ui.goto(f"/artifacts/artifact/{shown['headrace-coverage']['id']}")
+    picture(ui.page, "coverage", height=520)
+    ui.goto(f"/artifacts/artifact/{shown['headrace-summary']['id']}")
+    picture(ui.page, "summary", height=700)
+
+
+def picture(page: Page, name: str, *, height: int = 800) -> None:
+    """Save what the page shows, `height` pixels of it."""
+    page.set_viewport_size({"width": 1280, "height": height})
+    page.wait_for_timeout(1_500)
+    path = IMAGES / f"{name}.png"
+    page.screenshot(path=path)
+    size = path.stat().st_size
+    if size > LARGEST_BYTES:
+        raise SystemExit(f"{path} has {size:,} bytes; at most {LARGEST_BYTES:,} are wanted")
+    print(f"{path.relative_to(PROJECT)}: {size:,} bytes")
+
+
+if __name__ == "__main__":
+    main()

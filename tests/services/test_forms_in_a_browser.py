@@ -1,0 +1,64 @@
+"""The form of `backfill` in a real browser: what it shows, what it refuses, what it starts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from headrace.sim import SimulatedExchange
+from tests.support.served import Server, served, wait_until
+
+playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
+
+from tests.support.browser import CHROMIUM, browser_page  # noqa: E402
+from tests.support.prefect_pages import PrefectPages  # noqa: E402
+
+pytestmark = [
+    pytest.mark.services,
+    pytest.mark.timeout(240),
+    pytest.mark.skipif(not CHROMIUM, reason="no chromium here: apt-get install chromium"),
+]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with (
+        SimulatedExchange("BTC-USD:4200", seed=4) as sim,
+        served(tmp_path_factory.mktemp("browser"), sim) as started,
+    ):
+        started.up()
+        yield started
+
+
+def runs(server: Server) -> list[dict]:
+    named = {"deployments": {"name": {"any_": ["on-demand"]}}}
+    return list(server.ask("POST", "/flow_runs/filter", named))
+
+
+def test_a_form_refuses_then_starts_a_run(server: Server) -> None:
+    deployment = server.deployment("backfill/on-demand")
+    with browser_page() as page:
+        ui = PrefectPages(page, server.ui_url)
+        ui.form(deployment["id"])
+        since = ui.property("Since")
+        playwright.expect(since).to_contain_text("First time wanted (ISO 8601")
+        ui.fill("Since", "yesterday")
+        ui.fill("Products at once", 77)
+        ui.submit_button().click()
+        playwright.expect(since).to_contain_text(re.compile("match|pattern", re.IGNORECASE))
+        playwright.expect(ui.property("Products at once")).to_contain_text("50")
+        assert runs(server) == []
+
+        ui.fill("Since", "")
+        ui.fill("Products at once", 2)
+        ui.fill("To trade id", 2_000)
+        ui.fill("Lake", "from-the-form")
+        ui.submit_button().click()
+        [run] = wait_until(lambda: runs(server), 30, "the run")
+    assert run["parameters"]["workers"] == 2
+    ended = server.ended(run["id"])
+    assert ended["state_type"] == "COMPLETED", ended["state"]
+    parts = list((server.folder / "from-the-form").rglob("*.parquet"))
+    assert [part.name for part in parts] == ["part-000000000001-000000002000.parquet"]
