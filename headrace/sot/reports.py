@@ -10,6 +10,7 @@ from headrace.pull.receipts import Status
 from headrace.sot.recovery import RecoverReport
 from headrace.sot.verifying.verify import VerifyReport
 from headrace.sot.writing.measures import ShardMeasures
+from headrace.sot.writing.problems import NAMED
 from headrace.sot.writing.write import WriteReport
 
 
@@ -59,9 +60,9 @@ def report_of_write(run: str, store: str, written: WriteReport) -> SotReport:
     if not written.complete:
         status = Status.PARTIAL if kept else Status.FAILED
     problems = [str(problem) for problem in written.problems]
-    unnamed = sum(written.counts.values()) - len(problems)
-    if unnamed > 0:
-        problems.append(f"and {unnamed} more records were not stored")
+    if len(problems) >= NAMED:
+        # A line may be about many records, so what the list lacks is not a difference.
+        problems.append(f"{sum(written.counts.values()):,} records were not stored in all")
     if written.malformed is not None:
         problems.append(str(written.malformed))
     per_s = written.written / written.elapsed_s if written.elapsed_s else 0.0
