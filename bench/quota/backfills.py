@@ -24,8 +24,8 @@ from headrace.sim.arrivals import Arrival, most_in_window
 RATE = 15
 LATENCY = "lognormal:p50=3,p95=5"
 SEED = 17
-BACKFILLS, POOL = 8, 8
-PAGES, QUICK_PAGES = 190, 40
+BACKFILLS, POOL = 8, 12
+PAGES, QUICK_PAGES = 150, 40
 
 
 def measure(*, quick: bool) -> list[dict[str, Any]]:
