@@ -14,6 +14,7 @@ from blocks.sot import BlockHeads
 from headrace.leases import hold, open_leases
 from headrace.pull.turns import lake_tag
 from headrace.settings import Settings, load_settings
+from headrace.signals import stop_on_signals
 from headrace.sot.position import Position
 from headrace.sot.requests import (
     MigrateRequest,
@@ -23,7 +24,7 @@ from headrace.sot.requests import (
 )
 from headrace.sot.store import SotStore
 from headrace.stopping import StopEvent
-from tasks.runs import stop_on_signals
+from tasks.logs import logs_of_run
 
 Request = TypeVar("Request", WriteRequest, VerifyRequest, RecoverRequest, MigrateRequest)
 
@@ -96,6 +97,7 @@ def open_sot_run(
     """
     settings = load_settings()
     with ExitStack() as opened:
+        opened.enter_context(logs_of_run(run_id, settings))
         stop = opened.enter_context(stop_on_signals())
         store = sot_store_of(request.store).open(create=create)
         opened.callback(store.close)
