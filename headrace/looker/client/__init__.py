@@ -11,7 +11,11 @@
 retries, one renewal of the token; `session` is the SDK's own with one login at a time.
 """
 
-from headrace.looker.client.client import LookerClient, open_client
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from headrace.looker.client.connection import LookerConnection, connection_from_environment
 from headrace.looker.client.exceptions import (
     AccessRefused,
@@ -20,7 +24,10 @@ from headrace.looker.client.exceptions import (
     NoCredentials,
     NotFound,
 )
-from headrace.looker.client.transport import Call
+
+if TYPE_CHECKING:
+    from headrace.looker.client.client import LookerClient, open_client
+    from headrace.looker.client.transport import Call
 
 __all__ = [
     "AccessRefused",
@@ -34,3 +41,13 @@ __all__ = [
     "connection_from_environment",
     "open_client",
 ]
+
+#: What stands on the SDK, whose models take half a second and 40 MB to import: blocks, and so
+#: every flow, know how to reach a Looker without paying for that.
+_ON_THE_SDK = {"Call": "transport", "LookerClient": "client", "open_client": "client"}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _ON_THE_SDK:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_ON_THE_SDK[name]}"), name)
