@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from headrace.sim import SimulatedExchange
-from tests.support.served import Server, served, wait_until
+from tests.support.served import Server, served
 
 playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
 
@@ -55,8 +55,9 @@ def test_a_form_refuses_then_starts_a_run(server: Server) -> None:
         ui.fill("Products at once", 2)
         ui.fill("To trade id", 2_000)
         ui.fill("Lake", "from-the-form")
-        ui.submit_button().click()
-        [run] = wait_until(lambda: runs(server), 30, "the run")
+        run_id = ui.submit()
+    [run] = runs(server)
+    assert run["id"] == run_id
     assert run["parameters"]["workers"] == 2
     ended = server.ended(run["id"])
     assert ended["state_type"] == "COMPLETED", ended["state"]

@@ -48,6 +48,13 @@ class PrefectPages:
         """What starts the run."""
         return self.page.get_by_role("button", name="Submit")
 
+    def submit(self) -> str:
+        """Start a run from the form; its id."""
+        with self.page.expect_response(re.compile("/create_flow_run$")) as answer:
+            self.submit_button().click()
+        assert answer.value.status == 201, answer.value.text()
+        return str(answer.value.json()["id"])
+
     def goto(self, path: str) -> None:
         """Open a page and wait until it has what it asked for."""
         self.page.goto(f"{self.ui_url}{path}")
