@@ -220,6 +220,8 @@ class Timing:
         if at <= horizon:
             return at
         dropped = connection.execute("DELETE FROM slots WHERE until > ?", (horizon,)).rowcount
+        if not dropped:
+            return at  # all of them are plausible, and this one follows from them
         log.warning(
             "quota %s: %d slots lay up to %.0f s in the future; dropped, and waiting one window",
             self._config.name,

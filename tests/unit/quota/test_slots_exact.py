@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from headrace.quota import Lane, QuotaConfig
@@ -61,7 +61,9 @@ class World:
             assert isinstance(booked, Slot)
             return booked
         if slot.at > self.at:
-            return slot if slot.fixed else book.tighten(slot, fix=slot.at - self.at < book.shortest)
+            return (
+                slot if slot.fixed else book.tighten(slot, fix=slot.at - self.at < 3 * book.guard)
+            )
         if not slot.fixed:
             held = book.confirm(slot)
             if held is None or not held.fixed:
@@ -92,7 +94,7 @@ class World:
             late += chance.randrange(80 * MS)
         if slot is None:
             return self.at + late + chance.choice([0, 0, chance.randrange(S)])
-        far = slot.at - self.at > book.shortest
+        far = not slot.tight and slot.at - self.at > book.shortest
         look_again = slot.at - (book.shortest // 2 if far else 2 * book.guard)
         straight = slot.fixed or slot.tight or look_again <= self.at
         return max(self.at, slot.at if straight else look_again) + late
@@ -109,6 +111,7 @@ def overfull(departures: list[int], limit: int, length: int) -> list[int]:
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@example(seed=0, processes=1, callers=24, rates="1/s", burst=None)
 @given(
     seed=st.integers(0, 2**32),
     processes=st.integers(1, 5),
