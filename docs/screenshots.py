@@ -18,11 +18,18 @@ sys.path.insert(0, str(PROJECT))
 from headrace.sim import SimulatedExchange  # noqa: E402
 from tests.support.browser import browser_page  # noqa: E402
 from tests.support.prefect_pages import PrefectPages  # noqa: E402
+from tests.support.run_graph import RunGraph  # noqa: E402
 from tests.support.served import Server, served, wait_until  # noqa: E402
 
 IMAGES = PROJECT / "docs" / "images"
 LARGEST_BYTES = 300_000
 TAPE = ("BTC-USD:260000", "ETH-USD:120000", "DOGE-USD:60000,density=0.5")
+_RENAME = """([from, to]) => {
+  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (texts.nextNode()) {
+    texts.currentNode.data = texts.currentNode.data.replaceAll(from, to);
+  }
+}"""
 
 
 def main() -> None:
@@ -41,7 +48,7 @@ def main() -> None:
         ui.deployments()
         picture(page, "deployments")
         ui.goto("/automations")
-        picture(page, "alarms", height=560)
+        picture(page, "alarms", height=900)
 
 
 def started_from_the_form(server: Server, ui: PrefectPages) -> str:
@@ -53,35 +60,48 @@ def started_from_the_form(server: Server, ui: PrefectPages) -> str:
         ui.property("Products").locator("textarea").nth(position).fill(product)
     ui.fill("To trade id", 250_000)
     ui.fill("Chunks at once per product", 8)
-    picture(ui.page, "form", height=1010)
-    ui.submit_button().click()
-    query = {"deployments": {"name": {"any_": ["on-demand"]}}, "sort": "START_TIME_DESC"}
-    [run] = wait_until(lambda: server.ask("POST", "/flow_runs/filter", query), 30, "the run")
-    return str(run["id"])
+    ui.property("Products").scroll_into_view_if_needed()
+    picture(ui.page, "form", height=1120)
+    return ui.submit()
 
 
 def pictures_of_a_run(server: Server, ui: PrefectPages, run_id: str) -> None:
     """The graph while it runs and at the end, and what the run leaves."""
     wait_until(lambda: server.run(run_id)["state_type"] == "RUNNING", 60, "the start")
-    wait_until(lambda: len(server.task_runs(run_id)) > 12, 60, "some chunks")
-    shown = server.artifacts(run_id)
-    ui.goto(f"/artifacts/artifact/{shown['headrace-progress']['id']}")
-    picture(ui.page, "progress", height=420)
+    wait_until(lambda: progress(server, run_id) > 40, 60, "some chunks")
+    show(server, ui, run_id, "progress", height=420)
     ended = server.ended(run_id)
     assert ended["state_type"] == "COMPLETED", ended["state"]
     ui.run(run_id)
     ui.page.wait_for_timeout(4_000)
     picture(ui.page, "run")
-    shown = server.artifacts(run_id)
-    ui.goto(f"/artifacts/artifact/{shown['headrace-coverage']['id']}")
-    picture(ui.page, "coverage", height=520)
-    ui.goto(f"/artifacts/artifact/{shown['headrace-summary']['id']}")
-    picture(ui.page, "summary", height=700)
+    graph = RunGraph(ui.page)
+    graph.widen(4)
+    graph.expand(graph.bars()[-1])
+    graph.move(graph.bars()[0], 160, 70)
+    picture(ui.page, "graph")
+    show(server, ui, run_id, "coverage", width=1500, height=520)
+    show(server, ui, run_id, "summary", height=700)
 
 
-def picture(page: Page, name: str, *, height: int = 800) -> None:
-    """Save what the page shows, `height` pixels of it."""
-    page.set_viewport_size({"width": 1280, "height": height})
+def progress(server: Server, run_id: str) -> float:
+    """In percent."""
+    shown = server.artifacts(run_id).get("headrace-progress")
+    return float(shown["data"]) if shown else 0.0
+
+
+def show(server: Server, ui: PrefectPages, run_id: str, name: str, **size: int) -> None:
+    """The page of what a run shows."""
+    artifact = server.artifacts(run_id)[f"headrace-{name}"]
+    ui.goto(f"/artifacts/artifact/{artifact['id']}")
+    # The name of a temporary folder tells a reader nothing.
+    ui.page.evaluate(_RENAME, [str(server.folder), "/srv/headrace"])
+    picture(ui.page, name, **size)
+
+
+def picture(page: Page, name: str, *, width: int = 1280, height: int = 800) -> None:
+    """Save what the page shows in a window of that size."""
+    page.set_viewport_size({"width": width, "height": height})
     page.wait_for_timeout(1_500)
     path = IMAGES / f"{name}.png"
     page.screenshot(path=path)
