@@ -60,6 +60,9 @@ class RunProgress:
         with self._lock:
             entry.state = state
             entry.note = note
+            if state == "done":
+                # The plan counted ids; where some were never traded, fewer pages hold the rest.
+                entry.pages_total = entry.pages_done
 
     def busy(self, seconds: float) -> None:
         """One place of a pool was busy for so long."""

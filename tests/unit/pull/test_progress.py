@@ -97,3 +97,13 @@ def test_the_end_of_a_product_is_noted(progress):
     progress.ended("BTC-USD", "failed", "503")
     entry = progress.product("BTC-USD")
     assert (entry.state, entry.note) == ("failed", "503")
+
+
+def test_a_product_that_is_done_waits_for_no_page(progress):
+    """The plan counts ids, a tenth of which may have been trades."""
+    progress.planned("BTC-USD", 60)
+    progress.page("BTC-USD", 1000)
+    progress.ended("BTC-USD", "partial", "503")
+    assert progress.totals() == (1, 60, 1000)
+    progress.ended("BTC-USD", "done")
+    assert progress.totals() == (1, 1, 1000)
