@@ -55,6 +55,11 @@ class PrefectPages:
         assert answer.value.status == 201, answer.value.text()
         return str(answer.value.json()["id"])
 
+    def refusal(self, parameter: str) -> Locator:
+        """What the server said of a parameter; the page shows it for some seconds, at its foot."""
+        said = f"Error creating flow run: Validation failed for field '{parameter}'"
+        return self.page.get_by_role("article").filter(has_text=said).first
+
     def goto(self, path: str) -> None:
         """Open a page and wait until it has what it asked for."""
         self.page.goto(f"{self.ui_url}{path}")

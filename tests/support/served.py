@@ -9,7 +9,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -189,8 +189,3 @@ def wait_until(true: Callable[[], Any], timeout_s: float, what: str = "it") -> A
         assert time.monotonic() < deadline, f"{what}: not within {timeout_s:g} s"
         time.sleep(0.2)
     return answer
-
-
-def without(mapping: Mapping[str, Any], *names: str) -> dict[str, Any]:
-    """A mapping without some of its names."""
-    return {name: value for name, value in mapping.items() if name not in names}
