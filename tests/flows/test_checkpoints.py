@@ -163,7 +163,11 @@ def test_an_older_checkpoint_is_upgraded_without_a_word(lake, sim):
     assert load(lake).rows == 9000
 
 
-def test_tokens_rise_although_the_leases_are_lost_and_the_clock_was_set_back(lake, sim):
+def test_tokens_rise_although_the_leases_are_lost_and_the_clock_was_set_back(
+    lake, sim, tmp_path, monkeypatch
+):
+    # Leases of its own: those of the session belong to the tests beside this one, too.
+    monkeypatch.setenv("HEADRACE_LEASES", str(tmp_path / "leases"))
     run_backfill(sim, lake, ["BTC-USD"], to_id=4000, **QUICK)
     ahead = load(lake).model_dump(mode="json")
     # As if it had been written by a clock that is a year ahead of the one that counts now.

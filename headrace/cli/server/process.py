@@ -20,6 +20,9 @@ from headrace.cli.server.state import ProcessRecord, StateFolder
 
 TOKEN_VARIABLE = "HEADRACE_PROCESS_TOKEN"
 
+#: A program that has just been started has its environment by then, on any machine.
+_EXEC_TAKES_S = 1.0
+
 # Popen warns when it is forgotten while its process runs, which is what these are made for.
 _started_here: dict[int, subprocess.Popen[bytes]] = {}
 
@@ -40,9 +43,12 @@ class NamedProcess:
     def running(self) -> ProcessRecord | None:
         """Return the note on this process if it lives; None for a dead or a recycled pid."""
         record = self.folder.read_record(self.name)
-        if record is None or not _carries(record.pid, record.token):
+        if record is None:
             return None
-        return record
+        deadline = time.monotonic() + _EXEC_TAKES_S
+        while _begins(record.pid) and time.monotonic() < deadline:
+            time.sleep(0.005)
+        return record if _carries(record.pid, record.token) else None
 
     def start(
         self,
@@ -113,6 +119,15 @@ def end_others_carrying(token: str, *, grace_s: float) -> bool:
     _signal_and_wait(others, "terminate", grace_s)
     _signal_and_wait(_all_carrying(token), "kill", 5.0)
     return bool(others)
+
+
+def _begins(pid: int) -> bool:
+    """Whether a process is at its very beginning, where its environment cannot be read yet."""
+    try:
+        process = psutil.Process(pid)
+        return process.status() != psutil.STATUS_ZOMBIE and not process.environ()
+    except (psutil.NoSuchProcess, psutil.AccessDenied):
+        return False
 
 
 def _carries(pid: int, token: str) -> bool:
