@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from importlib import import_module
 from pkgutil import iter_modules
@@ -36,7 +35,9 @@ def block_types() -> list[type[Block]]:
 async def register_blocks(client: PrefectClient) -> list[RegisteredBlock]:
     """Create or update the type and the form of every block; as often as you like."""
     kinds = block_types()
-    await asyncio.gather(*(kind.aregister_type_and_schema(client=client) for kind in kinds))
+    # One after the other: writers that meet in SQLite sleep for seconds.
+    for kind in kinds:
+        await kind.aregister_type_and_schema(client=client)
     return [
         RegisteredBlock(
             kind.get_block_type_slug(), kind.get_block_type_name(), kind.get_description() or ""

@@ -118,7 +118,8 @@ async def serve(serving: Serving, port: int) -> None:
     # Each deployment has its own limit; one for all would let a long backfill hold up an ingest.
     runner = Runner(name="headrace", limit=None, pause_on_shutdown=False, query_seconds=POLL_S)
     async with get_client() as client:
-        await asyncio.gather(register_blocks(client), install_missing(client))
+        await register_blocks(client)
+        await install_missing(client)
         await serving.register(client, runner, plan)
         for run_id in await conclude_dead_runs(client, serving.ids):
             _say(f"run {run_id} was left behind by a runner that is gone")
