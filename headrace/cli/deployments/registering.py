@@ -54,8 +54,8 @@ async def register_deployments(client: PrefectClient, plan: Plan) -> dict[UUID, 
     """Create or update all deployments of the plan; ids and full names (`flow/deployment`)."""
     wanted = [(each, await runner_deployment(each)) for each in plan.deployments]
     stored = await _stored(client, {str(deployment.flow_name) for _, deployment in wanted})
-    # One after the other: SQLite has one writer, and those that wait for it sleep. All at once, eight
-    # new deployments took 13 s on an idle machine, 11 of them asleep.
+    # One after the other: SQLite has one writer, and those that wait for it sleep. All at once,
+    # eight new deployments took 13 s on an idle machine, 12 of them asleep.
     return {
         await _registered(
             client, planned, deployment, stored.get(deployment.full_name)
