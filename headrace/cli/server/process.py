@@ -158,4 +158,14 @@ def _signal_and_wait(processes: list[psutil.Process], move: str, timeout_s: floa
             getattr(process, move)()
         except psutil.NoSuchProcess:
             continue
-    psutil.wait_procs(processes, timeout=timeout_s)
+    deadline = time.monotonic() + timeout_s
+    while any(_lives(process) for process in processes) and time.monotonic() < deadline:
+        time.sleep(0.02)
+
+
+def _lives(process: psutil.Process) -> bool:
+    """False for one that has ended but that its parent, as the init of a container, leaves."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
