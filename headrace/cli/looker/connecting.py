@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
 
 import typer
 
 from headrace.leases import hold, open_leases
 from headrace.logs import hide
-from headrace.looker.client import LookerClient, open_client
 from headrace.looker.turns import vault_lease
 from headrace.looker.vault import Vault, VaultOfAnother
 from headrace.settings import load_settings
 from headrace.signals import stop_on_signals
 from headrace.stopping import StopEvent
+
+if TYPE_CHECKING:
+    from headrace.looker.client import LookerClient
 
 BaseUrl = Annotated[
     str, typer.Option(help="Address of the Looker or block:NAME. [LOOKERSDK_BASE_URL]")
@@ -41,8 +43,10 @@ def connected(
         ConfigurationError: something cannot be used, or the login is refused.
         ConnectionFailed: nobody listens there.
     """
-    # Prefect, which blocks are made of, takes a second to import.
+    # Prefect, which blocks are made of, takes a second to import, and Looker's SDK half a one, at
+    # every command of ours.
     from blocks.resolve import looker_of, looker_quota_of
+    from headrace.looker.client import open_client
 
     settings = load_settings()
     connection = looker_of(base_url)

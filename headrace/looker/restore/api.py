@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from headrace.exchange.exceptions import BadAnswer, RequestRefused
-from headrace.looker.client import Call, NotFound
+from headrace.looker.client import NotFound
 from headrace.looker.content import content_of
 from headrace.looker.restore.fields import Fields, known_only
 from headrace.looker.vault import id_text
+
+if TYPE_CHECKING:
+    from headrace.looker.client import Call
 
 
 class Client(Protocol):

@@ -59,3 +59,10 @@ def test_down_of_nothing(runner: CliRunner, app: typer.Typer) -> None:
 def test_prefect_is_not_imported() -> None:
     code = "import sys, headrace.cli.up, headrace.cli.server; sys.exit('prefect' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_no_command_waits_for_the_import_of_what_few_need() -> None:
+    """Prefect takes a second, Looker's SDK half a one."""
+    code = "import sys, headrace.cli.main; "
+    code += "sys.exit(bool({'prefect', 'looker_sdk'} & set(sys.modules)))"
+    subprocess.run([sys.executable, "-c", code], check=True)
