@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from flows.requests import pull_request
+from flows.pull_requests import pull_request
 from headrace.audit.request import AuditRequest
 from headrace.errors import ConfigurationError
 from headrace.exchange.products import canonical_products

@@ -31,7 +31,7 @@ from flows.parameters import (
     Until,
     Workers,
 )
-from flows.requests import pull_request
+from flows.pull_requests import pull_request
 from headrace.pull.receipts import Summary
 from tasks.pulling import plan_products, pull_products
 from tasks.reporting import conclude, conclude_plan

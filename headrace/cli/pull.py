@@ -112,7 +112,7 @@ def run_flow(name: str, parameters: Mapping[str, Any], *, as_json: bool) -> None
     Raises:
         ConfigurationError: a parameter cannot be used; nothing was started.
     """
-    from flows.requests import pull_request
+    from flows.pull_requests import pull_request
 
     pull_request(name, parameters)
     display = Display(quiet=as_json, as_lines=logs_are_json())

@@ -1,7 +1,9 @@
 """`prefect.yaml` says what can be deployed: entrypoints that exist, parameters that fit, UTC."""
 
 import inspect
+import sys
 from importlib import import_module
+from importlib.metadata import packages_distributions
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -60,3 +62,12 @@ def test_every_schedule_is_in_utc_so_that_no_run_is_skipped_or_doubled(deploymen
 def test_a_second_start_does_not_queue_behind_the_first(deployment):
     limit = deployment["concurrency_limit"]
     assert (limit["limit"], limit["collision_strategy"]) == (1, "CANCEL_NEW")
+
+
+def test_no_file_of_flows_bears_the_name_of_a_package():
+    """A worker of Prefect puts the folder of a flow's file before everything that is installed.
+
+    What imports a package of such a name gets the file instead, however deep it is in others' code.
+    """
+    installed = packages_distributions().keys() | sys.stdlib_module_names
+    assert {path.stem for path in (PROJECT / "flows").glob("*.py")} & installed == set()
