@@ -32,10 +32,12 @@ def excess(grants: Sequence[int], limit: int, window_ns: int) -> Excess:
 
 
 def used_share(grants: Sequence[int], limit: int, window_ns: int) -> float:
-    """The share of the quota that was used, once the first two windows had passed.
+    """The share of the quota that was used, without the first two windows and the last.
 
-    The time that the last `k * limit` permits took, against `k` windows, for the largest `k`.
+    In the last one those who took permits have begun to stop. The time that the last `k * limit`
+    permits of the rest took, against `k` windows, for the largest `k`.
     """
+    grants = [moment for moment in grants if moment <= grants[-1] - window_ns]
     windows = (len(grants) - 1) // limit - 2
     if windows < 1:
         return float("nan")

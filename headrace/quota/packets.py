@@ -27,6 +27,7 @@ class Packets:
         self._kept: list[deque[Slot]] = [deque() for _ in Lane]
         self._reach = [1 for _ in Lane]
         self._given_at = [0 for _ in Lane]
+        self._awaited = [0 for _ in Lane]
 
     def next(self, lane: Lane, now: int) -> tuple[Slot | None, Sequence[Slot]]:
         """The next permit that was kept, if any, and those that have become void meanwhile."""
@@ -45,12 +46,20 @@ class Packets:
     def reach(self, lane: Lane, now: int) -> int:
         """How many permits to book together when none is left.
 
-        Twice as many as the last time if the caller was back at once, else one.
+        Twice as many as the last time if the caller was back at once, else one; and one while
+        another packet is waited for, so that no more comes at a time than can be used at once.
         """
         with self._mutex:
+            if self._awaited[lane]:
+                return 1
             back_at_once = now - self._given_at[lane] < SPARE
             self._reach[lane] = min(MOST, 2 * self._reach[lane]) if back_at_once else 1
             return self._reach[lane]
+
+    def awaits(self, lane: Lane, slots: int) -> None:
+        """Note that a packet was booked (1), and that it came or did not (-1)."""
+        with self._mutex:
+            self._awaited[lane] += slots
 
     def give(self, lane: Lane, now: int, packet: Slot) -> Slot:
         """The first permit out of a packet whose moment has come; the rest is kept."""

@@ -209,12 +209,16 @@ class Session:
             if slot.fixed and slot.at <= self._clock.now():
                 return self._one(slot, request)
             held: Slot | None = None
+            packet = slot.weight > request.weight
+            self._packets.awaits(request.lane, packet)
             try:
                 with self.counters.waiting("quota", self._clock.now):
                     held = self._slept(slot, request, book)
             except BaseException:
                 book.give_back(slot)
                 raise
+            finally:
+                self._packets.awaits(request.lane, -packet)
             if held is not None:
                 return self._one(held, request)
 

@@ -106,12 +106,11 @@ class SlotBook:
         self._windows = windows(config)
         self.shortest, self.longest = self._windows[0][1], self._windows[-1][1]
         self.guard = min(int(config.guard_ms * MS), self.shortest)
-        self._sparse = max(length / limit for limit, length in self._windows) >= self.guard
         self.slowed = False
         self._mutex = threading.Lock()
         self._left: deque[tuple[int, int]] = deque()  # (until, seq) of permits to settle
         self._register = Register(path, config, clock, self.longest)
-        self._timing = Timing(config, self._register)
+        self._timing = Timing(config, self._register, self.guard)
         self._file = StateFile(
             path, schema=schema.TABLES, version=schema.VERSION, found=self._register.found
         )
@@ -192,7 +191,7 @@ class SlotBook:
         Where permits are further apart than their guard, this process may not be back before
         somebody books by that moment.
         """
-        return self._sparse and not self._register.alone
+        return self._timing.sparse and not self._register.alone
 
     def flush(self) -> None:
         """Write at once what has settled."""
@@ -266,7 +265,7 @@ class SlotBook:
         mine = behind[0].at if behind else at
         if by is not None and mine > max(by, now):
             return mine
-        if reach > 1 and weight == 1 and not (behind or polite or self._sparse):
+        if reach > 1 and weight == 1 and not (behind or polite or self._timing.sparse):
             weight, at = self._timing.together(connection, now, state, newest, at, reach)
         until = at + self.guard
         passes = OVERTAKES if by is None and weight == 1 else FIXED

@@ -33,8 +33,9 @@ _TWO_MOMENTS = "SELECT (SELECT at FROM slots WHERE seq = ?), (SELECT at FROM slo
 _GROUP = NS // 2
 #: Such groups keep this part of the even distance; the rest makes up for lateness.
 _SPACING = 0.9
-#: Among so many latest slots a process that has had more than its part, or is in a worse lane than
-#: somebody a moment ago, books so far ahead instead of at once, where it can be overtaken.
+#: Among so many latest slots (of packets: four times as many) a process that has had more than its
+#: part, or is in a worse lane than somebody a moment ago, books so far ahead instead of at once,
+#: where it can be overtaken.
 _LATEST_SLOTS, _A_MOMENT, _COURTESY = 32, 50 * MS, MS
 #: Permits this close to each other are booked as one packet.
 _TOGETHER = MS
@@ -78,13 +79,17 @@ class Timing:
     Args:
         config: the quota.
         register: this process among the others.
+        guard: how long a permit may leave after its moment, in nanoseconds.
     """
 
-    def __init__(self, config: QuotaConfig, register: Register) -> None:
+    def __init__(self, config: QuotaConfig, register: Register, guard: int) -> None:
         self._config = config
         self._register = register
         self._windows = windows(config)
         self._longest = self._windows[-1][1]
+        #: Whether permits are further apart than their guard: then each is booked alone.
+        self.sparse = max(length / limit for limit, length in self._windows) >= guard
+        self._latest_slots = _LATEST_SLOTS * (1 if self.sparse else 4)
         self._spacings = [
             Spacing(limit, length, burst, min(burst, max(1, round(limit * _GROUP / length))))
             for limit, length in self._windows
@@ -137,10 +142,13 @@ class Timing:
         """
         part = min(spacing.group for spacing in self._spacings) if self._spacings else most
         weight = min(most, part // max(1, self._register.owners))
-        if weight > 1:
-            together = max(at, self._earliest(connection, now, state, weight, newest)[0])
+        while weight > 1:
+            together, _ = self._earliest(connection, now, state, weight, newest)
+            # The last of them follows rows that will lie at this moment, too.
+            together = self._spaced(connection, max(at, together), state, newest + weight - 1)
             if together <= at + _TOGETHER:
                 return weight, together
+            weight //= 2
         return 1, at
 
     def booked_slot(
@@ -199,7 +207,7 @@ class Timing:
         """Whether others should have a chance at a slot that is free at this moment."""
         mine, everybody, owners = 0, 0, 0
         for owner, count, better_at in connection.execute(
-            _RECENTLY, (lane, newest - _LATEST_SLOTS)
+            _RECENTLY, (lane, newest - self._latest_slots)
         ):
             if better_at > now - _A_MOMENT:
                 return True
