@@ -141,7 +141,12 @@ def test_what_a_run_shows(server: Server) -> None:
     assert shown["headrace-progress"]["data"] == 100.0
     assert "ETH-USD: 3/3 pages" in shown["headrace-progress"]["description"]
     text = shown["headrace-summary"]["data"]
-    [product] = [task for task in server.task_runs(run_id) if task["name"] == "ETH-USD"]
+
+    def product_tasks() -> list[dict]:
+        return [task for task in server.task_runs(run_id) if task["name"] == "ETH-USD"]
+
+    # The server records task runs from events, a moment after they have ended.
+    [product] = wait_until(product_tasks, 30, "the task run of ETH-USD")
     assert f"/task-run/{product['id']})" in text
     assert f"/flow-run/{run_id})" in text
     assert text.count(f"]({server.ui_url}/") == 2
