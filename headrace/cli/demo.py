@@ -59,6 +59,9 @@ def demo(
     ) as exchange:
         summary = summary_of("backfill", _parameters(exchange.url, lake), display)
     display.show(summary)
+    if summary.stopped:
+        display.say("Run it again: it goes on from here.")
+        bounded_exit(Exit.INTERRUPTED)
     good = _as_expected(summary)
     if good:
         display.say(_closing(summary, lake))
@@ -78,7 +81,7 @@ def _parameters(url: str, lake: Path) -> dict[str, Any]:
 
 def _as_expected(summary: Summary) -> bool:
     """Whether every product but the unknown one is complete."""
-    return not summary.stopped and all(
+    return all(
         (receipt.status is Status.DONE) == (receipt.product != UNKNOWN)
         for receipt in summary.products
     )
