@@ -6,8 +6,9 @@ takes beyond the shortest way seen lately is put down to the way there, and the 
 by that much: a window counted from there holds on the server's clock as well.
 
 Most of the shortest way is common to all requests and moves all arrivals alike; it costs nothing.
-A fifth of it is put down to the way there too, as even the shortest way seen may have been luckier
-than the rest.
+A fifth of it is put down to the way there too, since ways there and back need not be alike. And
+where ways differ much, the shortest of those seen was not the shortest there is: it is taken for
+shorter by a fifth of what the usual way takes beyond it, about what the luck of a hundred amounts to.
 """
 
 from __future__ import annotations
@@ -15,6 +16,10 @@ from __future__ import annotations
 from headrace.quota.clock import MS
 
 _SHARE_OF_SHORTEST = 0.8
+#: What the shortest way may be shorter than the shortest seen, as a part of the usual excess.
+_LUCK = 0.2
+#: The usual excess follows the ways of about so many answers.
+_USUAL = 16
 #: The shortest way is remembered over one to two spans of so many answers.
 _SPAN = 64
 #: Before so many answers nothing is known about the shortest way, and all of a way may be it.
@@ -31,6 +36,7 @@ class Anchor:
     def __init__(self, cap_ms: float) -> None:
         self._cap = int(cap_ms * MS)
         self._former = self._shortest = 1 << 62
+        self._usual_excess = 0.0
         self._seen = 0
 
     def arrived(self, sent: int, answered: int) -> int:
@@ -40,6 +46,8 @@ class Anchor:
         if self._seen % _SPAN == 0:
             self._former, self._shortest = self._shortest, way
         self._shortest = min(self._shortest, way)
-        shortest = min(self._former, self._shortest) if self._seen > _FIRST else 0
-        return sent + min(self._cap, way - int(_SHARE_OF_SHORTEST * shortest))
-        return sent + min(self._cap, way - int(_SHARE_OF_SHORTEST * shortest))
+        shortest = min(self._former, self._shortest)
+        common = max(0.0, shortest - _LUCK * self._usual_excess) if self._seen > _FIRST else 0.0
+        excess = min(self._cap, way - shortest)
+        self._usual_excess += (excess - self._usual_excess) / _USUAL
+        return sent + min(self._cap, way - int(_SHARE_OF_SHORTEST * common))

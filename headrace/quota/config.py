@@ -24,7 +24,7 @@ class QuotaConfig(_Settings):
             name, so it is letters, digits and `. - _ : [ ]` alone.
         rates: what `parse_rates` returns; empty for no limit.
         burst: how many permits of an empty window may go out at once; the rest is spread over it.
-            None for half of each window, 1 for an even spread.
+            None for half of each window (rounded up), 1 for an even spread.
         guard_ms: a permit is void this long after its slot. Longer forgives a slower scheduler;
             a permit whose release was never confirmed costs the quota as much.
         margin_ms: every window is stretched by this much, at most by 1/500 of itself, for the time

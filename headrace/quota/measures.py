@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from typing import NamedTuple
+
+#: From so many moments of a window a stretch of time is begun.
+_BEGINNINGS = 1000
 
 
 class Excess(NamedTuple):
@@ -34,14 +38,18 @@ def excess(grants: Sequence[int], limit: int, window_ns: int) -> Excess:
 def used_share(grants: Sequence[int], limit: int, window_ns: int) -> float:
     """The share of the quota that was used, without the first two windows and the last.
 
-    In the last one those who took permits have begun to stop. The time that the last `k * limit`
-    permits of the rest took, against `k` windows, for the largest `k`.
+    In the last one those who took permits have begun to stop. Permits come in groups, so how many
+    lie in a stretch of time depends on where it begins: the mean over all beginnings within one
+    window counts.
     """
-    grants = [moment for moment in grants if moment <= grants[-1] - window_ns]
-    windows = (len(grants) - 1) // limit - 2
+    first, last = grants[0] + 2 * window_ns, grants[-1] - window_ns
+    windows = (last - first) // window_ns - 1
     if windows < 1:
         return float("nan")
-    return windows * window_ns / (grants[-1] - grants[-1 - windows * limit])
+    length = windows * window_ns
+    begins = range(first, first + window_ns, max(1, window_ns // _BEGINNINGS))
+    seen = sum(bisect_left(grants, begin + length) - bisect_left(grants, begin) for begin in begins)
+    return seen / (len(begins) * windows * limit)
 
 
 def jain(counts: Sequence[int]) -> float:

@@ -276,19 +276,16 @@ class Session:
             if held.fixed and held.at <= now:
                 return held
             self._log_wait(now, held.at, "a permit")
-            look_again = held.at - 2 * book.guard
+            far = held.at - now > book.shortest
+            look_again = now + book.relook if far else held.at - 2 * book.guard
             if held.fixed:
                 request.pause_until(held.at)
             elif held.tight or look_again <= now:
                 request.pause_until(held.at)
                 held = book.confirm(held)
-            elif held.at - now > book.shortest:
-                # It rests on permits that rest on others: each adds a guard until it has left.
-                request.pause_until(held.at - book.shortest // 2)
-                held = book.tighten(held, fix=False)
             else:
                 request.pause_until(look_again)
-                held = book.tighten(held)
+                held = book.tighten(held, fix=not far)
         return None
 
     def _leaving(self, slot: Slot, book: SlotBook) -> Slot | None:

@@ -106,6 +106,10 @@ class SlotBook:
         self._windows = windows(config)
         self.shortest, self.longest = self._windows[0][1], self._windows[-1][1]
         self.guard = min(int(config.guard_ms * MS), self.shortest)
+        # A booking more than a window ahead rests on one that has not left, which may rest on a
+        # third, and each reserves a guard. Looked at again within less than a window, it is worked
+        # out from what has left before the next one is booked upon it: so guards never add up.
+        self.relook = self.shortest - min(3 * self.guard, self.shortest // 2)
         self.slowed = False
         self._mutex = threading.Lock()
         self._left: deque[tuple[int, int]] = deque()  # (until, seq) of permits to settle
@@ -256,17 +260,16 @@ class SlotBook:
         self._write_settled(connection)
         state = self._register.state(connection, now)
         self.slowed = state.slowdown > 1
-        newest, at, tight, polite = self._timing.next_slot(
-            connection, now, state, lane, weight, at_once=by == 0
-        )
+        moment = self._timing.next_slot(connection, now, state, lane, weight, at_once=by == 0)
+        newest, at, tight, polite, _ = moment
         behind: Sequence[Waiting] = ()
         if at > now + _IMMINENT and weight == 1:
             behind = self._overtaken(connection, now, at, lane)
         mine = behind[0].at if behind else at
         if by is not None and mine > max(by, now):
             return mine
-        if reach > 1 and weight == 1 and not (behind or polite or self._timing.sparse):
-            weight, at = self._timing.together(connection, now, state, newest, at, reach)
+        if reach > 1 and weight == 1 and not (behind or polite):
+            weight, at = self._timing.together(connection, now, state, moment, reach)
         until = at + self.guard
         passes = OVERTAKES if by is None and weight == 1 else FIXED
         owner = self._register.owner
@@ -325,11 +328,11 @@ class SlotBook:
         if held is None:
             return None
         state = self._register.state(connection, now)
-        at = self._timing.booked_slot(connection, now, state, held.seq, held.weight)
+        at, tight = self._timing.booked_slot(connection, now, state, held.seq, held.weight)
         until, passes = at + self.guard, FIXED if fix else None
         first = held.seq - held.weight + 1
         connection.execute(_RESET, (at, until, passes, first, held.seq))
-        return held._replace(at=at, until=until, tight=fix, fixed=fix)
+        return held._replace(at=at, until=until, tight=fix or tight, fixed=fix)
 
     def _confirm(self, connection: sqlite3.Connection, slot: Slot) -> Slot | None:
         now = self._clock.now()

@@ -7,6 +7,7 @@ and politeness towards those who had less. Only the first is needed for the limi
 from __future__ import annotations
 
 import logging
+import math
 import sqlite3
 from typing import NamedTuple
 
@@ -65,12 +66,14 @@ class Moment(NamedTuple):
         at: when the slot would lie.
         tight: whether that rests on settled moments alone.
         polite: whether others should have a chance first.
+        behind: whether this process had less than its part lately.
     """
 
     newest: int
     at: int
     tight: bool
     polite: bool
+    behind: bool
 
 
 class Timing:
@@ -91,9 +94,9 @@ class Timing:
         self.sparse = max(length / limit for limit, length in self._windows) >= guard
         self._latest_slots = _LATEST_SLOTS * (1 if self.sparse else 4)
         self._spacings = [
-            Spacing(limit, length, burst, min(burst, max(1, round(limit * _GROUP / length))))
+            Spacing(limit, length, burst, min(burst, math.ceil(limit * _GROUP / length)))
             for limit, length in self._windows
-            if (burst := config.burst or max(1, limit // 2)) < limit
+            if (burst := config.burst or (limit + 1) // 2) < limit
         ]
 
     def next_slot(
@@ -119,29 +122,32 @@ class Timing:
         oldest, newest = connection.execute(_ENDS).fetchone()
         at, tight = self._earliest(connection, now, state, weight, newest - oldest + 1)
         at = self._spaced(connection, at, state, newest)
-        may_yield = not at_once and not self._register.alone
-        polite = may_yield and self._polite(connection, now, newest, lane)
+        polite, behind = False, True
+        if not (at_once or self._register.alone):
+            polite, behind = self._standing(connection, now, newest, lane)
         if polite:
             at = max(at, now + _COURTESY)
         if at - now > self._longest:
-            at = self._plausible(connection, now, state, at)
-        return Moment(newest, at, tight, polite)
+            at = self._plausible(connection, now, state, weight, at)
+        return Moment(newest, at, tight, polite, behind)
 
     def together(
         self,
         connection: sqlite3.Connection,
         now: int,
         state: State,
-        newest: int,
-        at: int,
+        moment: Moment,
         most: int,
     ) -> tuple[int, int]:
-        """How many permits can be booked at `at` or a moment later, and when.
+        """How many permits can be booked at a moment or a little later, and when.
 
-        At most this process's part of those that go out together.
+        At most this process's part of those that go out together, rounded down unless it had less
+        than its part lately.
         """
-        part = min(spacing.group for spacing in self._spacings) if self._spacings else most
-        weight = min(most, part // max(1, self._register.owners))
+        newest, at = moment.newest, moment.at
+        group = min(spacing.group for spacing in self._spacings) if self._spacings else most
+        owners = max(1, self._register.owners)
+        weight = min(most, (group + moment.behind * (owners - 1)) // owners)
         while weight > 1:
             together, _ = self._earliest(connection, now, state, weight, newest)
             # The last of them follows rows that will lie at this moment, too.
@@ -153,11 +159,15 @@ class Timing:
 
     def booked_slot(
         self, connection: sqlite3.Connection, now: int, state: State, seq: int, weight: int
-    ) -> int:
-        """When the booking up to row `seq` can leave, looking only at those booked before it."""
+    ) -> tuple[int, bool]:
+        """When the booking up to row `seq` can leave, looking only at those booked before it.
+
+        Returns:
+            The moment, and whether it rests on settled moments alone.
+        """
         first = seq - weight + 1
-        at, _ = self._earliest(connection, now, state, weight, first, before=first)
-        return self._spaced(connection, at, state, first - 1)
+        at, tight = self._earliest(connection, now, state, weight, first, before=first)
+        return self._spaced(connection, at, state, first - 1), tight
 
     def _earliest(
         self,
@@ -203,20 +213,28 @@ class Timing:
                 at = max(at, last + int(_SPACING * together * window / limit))
         return at
 
-    def _polite(self, connection: sqlite3.Connection, now: int, newest: int, lane: Lane) -> bool:
-        """Whether others should have a chance at a slot that is free at this moment."""
-        mine, everybody, owners = 0, 0, 0
+    def _standing(
+        self, connection: sqlite3.Connection, now: int, newest: int, lane: Lane
+    ) -> tuple[bool, bool]:
+        """Whether others should have a chance at a slot that is free at this moment.
+
+        Returns:
+            That, and whether this process had less than its part of the latest slots.
+        """
+        mine, everybody, owners, better = 0, 0, 0, False
         for owner, count, better_at in connection.execute(
             _RECENTLY, (lane, newest - self._latest_slots)
         ):
-            if better_at > now - _A_MOMENT:
-                return True
+            better = better or better_at > now - _A_MOMENT
             mine += count if owner == self._register.owner else 0
             everybody += count
             owners += 1
-        return owners > 1 and mine > 2 + 1.25 * everybody / owners
+        greedy = owners > 1 and mine > 2 + 1.25 * everybody / owners
+        return better or greedy, mine * owners < everybody
 
-    def _plausible(self, connection: sqlite3.Connection, now: int, state: State, at: int) -> int:
+    def _plausible(
+        self, connection: sqlite3.Connection, now: int, state: State, weight: int, at: int
+    ) -> int:
         """Drop slots that lie further ahead than the waiting processes can have booked."""
         owners = connection.execute(
             "SELECT count(DISTINCT owner) FROM slots WHERE at > ?", (now,)
@@ -237,7 +255,10 @@ class Timing:
             (at - now) / NS,
         )
         self._register.block(connection, now + self._longest)
-        return now + self._longest
+        state = self._register.state(connection, now)
+        oldest, newest = connection.execute(_ENDS).fetchone()
+        at, _ = self._earliest(connection, now, state, weight, newest - oldest + 1)
+        return self._spaced(connection, at, state, newest)
 
 
 def windows(config: QuotaConfig) -> list[tuple[int, int]]:
