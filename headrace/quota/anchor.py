@@ -7,8 +7,8 @@ by that much: a window counted from there holds on the server's clock as well.
 
 Most of the shortest way is common to all requests and moves all arrivals alike; it costs nothing.
 A fifth of it is put down to the way there too, since ways there and back need not be alike. And
-where ways differ much, the shortest of those seen was not the shortest there is: it is taken for
-shorter by a fifth of what the usual way takes beyond it, about what the luck of a hundred amounts to.
+where ways differ much, the shortest of those seen is not the shortest there is: it is taken for
+shorter by a fifth of what the usual way takes beyond it, about the luck of one in a hundred.
 """
 
 from __future__ import annotations
