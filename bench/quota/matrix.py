@@ -1,7 +1,8 @@
 """Processes by rates, our slots and the stock bucket in turn.
 
-Low rates cost next to no processor time, so their rows run side by side; rows of 100/s run side by
-side too, each on a quota of its own. What a row measured beside others says so in `beside`.
+Low rates cost next to no processor time and need minutes for two hundred permits per process, so
+their rows run side by side, and all five runs of them at once; rows of 100/s run side by side too,
+each on a quota of its own. How many ran beside a row says its `beside`.
 """
 
 from __future__ import annotations
@@ -32,44 +33,65 @@ class Row(NamedTuple):
 SHAPES = [(1, 1), (3, 1), (8, 1), (16, 1), (1, 45)]
 
 
+#: Fewer permits than this per process say little about fairness.
+FAIR = 200
+
+
 class Plan(NamedTuple):
-    """Which rows run together, for how long, how often."""
+    """Which rows run together, how often.
+
+    Attributes:
+        rows: run side by side.
+        seconds: for how long at least,
+        fair: and for each process's two hundred permits, if that takes longer.
+        repeats: how often one after the other,
+        at_once: and how often side by side.
+    """
 
     rows: list[Row]
     seconds: float
-    repeats: int
+    fair: bool = True
+    repeats: int = 1
+    at_once: int = 1
+
+    def lasts_s(self, row: Row) -> float:
+        """For how long a row runs: what is needed, with three windows for start and end."""
+        return max(self.seconds, FAIR * row.processes / row.per_s + 5 if self.fair else 0)
 
 
 def plans(*, quick: bool) -> list[Plan]:
-    """The whole matrix; about ten minutes, or one when quick."""
+    """The whole matrix; about ten minutes for one limiter, or half of one when quick."""
     low = [Row(rate, *shape) for rate in (10, 15) for shape in SHAPES]
     hundred = [Row(100, *shape) for shape in SHAPES]
     fast = [[Row(500, *shape)] for shape in SHAPES]
     if quick:
-        return [Plan(low, 8, 1), Plan(hundred, 6, 1), *(Plan(rows, 4, 1) for rows in fast)]
-    return [Plan(low, 90, 1), Plan(hundred, 34, 3), *(Plan(rows, 8, 5) for rows in fast)]
+        return [Plan(rows, 6, fair=False) for rows in (low, hundred, *fast)]
+    return [
+        Plan(low, 60, at_once=5),
+        Plan(hundred, 20, repeats=5),
+        *(Plan(rows, 8, repeats=5) for rows in fast),
+    ]
 
 
 def measure(limiter: str, *, quick: bool) -> list[dict[str, Any]]:
     """Run the matrix with one limiter."""
     results = []
     for plan in plans(quick=quick):
-        repeats = plan.repeats if limiter == "headrace" else 1
-        runs = [_side_by_side(limiter, plan) for _ in range(repeats)]
-        for index, row in enumerate(plan.rows):
-            outcomes = [one[index] for one in runs]
+        runs = [one for _ in range(plan.repeats) for one in _side_by_side(limiter, plan)]
+        for row in plan.rows:
+            outcomes = [outcome for measured, outcome in runs if measured == row]
             results.append(_result(limiter, row, outcomes, plan))
     return results
 
 
-def _side_by_side(limiter: str, plan: Plan) -> list[Outcome]:
-    def one(row: Row) -> Outcome:
-        return run(
-            limiter, f"{row.per_s}/s", [Want(threads=row.threads)] * row.processes, plan.seconds
-        )
+def _side_by_side(limiter: str, plan: Plan) -> list[tuple[Row, Outcome]]:
+    def one(row: Row) -> tuple[Row, Outcome]:
+        wants = [Want(threads=row.threads)] * row.processes
+        return row, run(limiter, f"{row.per_s}/s", wants, plan.lasts_s(row))
 
-    with ThreadPoolExecutor(len(plan.rows)) as pool:
-        return list(pool.map(one, plan.rows))
+    rows = plan.rows * plan.at_once
+    with ThreadPoolExecutor(len(rows)) as pool:
+        return list(pool.map(one, rows))
 
 
 def _result(limiter: str, row: Row, outcomes: Sequence[Outcome], plan: Plan) -> dict[str, Any]:
@@ -91,7 +113,7 @@ def _result(limiter: str, row: Row, outcomes: Sequence[Outcome], plan: Plan) -> 
         "cpu_ms_per_permit": round(sum(one.cpu_s for one in outcomes) / permits * 1e3, 3),
         "wakeups_per_permit": round(sum(one.wakeups for one in outcomes) / permits, 2),
         "runs": len(outcomes),
-        "beside": len(plan.rows) - 1,
+        "beside": len(plan.rows) * plan.at_once - 1,
     }
 
 
