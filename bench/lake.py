@@ -154,7 +154,7 @@ def _store(scratch: Path) -> dict[str, Any]:
         for name, location in (("local", str(scratch / "lake")), ("s3", remote)):
             limit = TokenBucket(rate_per_s=RATE, burst=RATE)
             with SimulatedExchangeProcess(
-                f"{PRODUCT}:{TRADES}", seed=SEED, latency="constant:0.3", limits=[limit]
+                f"{PRODUCT}:{TRADES}", seed=SEED, latency="constant:s=0.3", limits=[limit]
             ) as sim:
                 summary = headrace(
                     PRODUCT,

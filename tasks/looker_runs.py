@@ -31,6 +31,7 @@ from headrace.signals import stop_on_signals
 from headrace.stopping import StopEvent
 from tasks.events import emit, emit_breaker_change
 from tasks.logs import logs_of_run
+from tasks.looker_figures import measured_extraction
 
 log = logging.getLogger(__name__)
 
@@ -144,6 +145,7 @@ def open_extraction(run_id: str, request: ExtractRequest) -> Iterator[Extraction
         )  # fmt: skip
         _RUNS[run_id] = run
         opened.callback(_RUNS.pop, run_id)
+        opened.enter_context(measured_extraction(run))
         yield run
 
 

@@ -30,8 +30,9 @@ from headrace.settings import Settings, load_settings
 from headrace.signals import stop_on_signals
 from headrace.stopping import StopEvent
 from tasks.events import emit_breaker_change
+from tasks.figures import measured
 from tasks.logs import logs_of_run
-from tasks.telling import measured, tell
+from tasks.telling import tell
 
 EXCHANGE = "coinbase"
 

@@ -9,12 +9,16 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
+from prefect.runtime import flow_run
+
 from blocks.resolve import sot_store_of
 from blocks.sot import BlockHeads
 from headrace.leases import hold, open_leases
+from headrace.metrics import publishing
 from headrace.pull.turns import lake_tag
 from headrace.settings import Settings, load_settings
 from headrace.signals import stop_on_signals
+from headrace.sot.figures import LogFigures
 from headrace.sot.position import Position
 from headrace.sot.requests import (
     MigrateRequest,
@@ -24,6 +28,7 @@ from headrace.sot.requests import (
 )
 from headrace.sot.store import SotStore
 from headrace.stopping import StopEvent
+from tasks.figures import patience_of
 from tasks.logs import logs_of_run
 
 Request = TypeVar("Request", WriteRequest, VerifyRequest, RecoverRequest, MigrateRequest)
@@ -59,6 +64,7 @@ class SotRun(Generic[Request]):
     store: SotStore
     heads: BlockHeads
     stop: StopEvent
+    figures: LogFigures | None = None
     progress: Progress = field(default_factory=Progress)
 
     @property
@@ -108,7 +114,16 @@ def open_sot_run(
                 hold(leases, name, run_id=run_id, ttl_s=settings.lease_ttl_s, stop=stop)
             )
         heads = BlockHeads(store.location, stop=stop)
-        run = SotRun(run_id, request, settings, store, heads, stop)
+        figures = opened.enter_context(_measured(settings, store.location, stop))
+        run = SotRun(run_id, request, settings, store, heads, stop, figures)
         RUNS[run_id] = run
         opened.callback(RUNS.pop, run_id)
         yield run
+
+
+@contextmanager
+def _measured(settings: Settings, store: str, stop: StopEvent) -> Iterator[LogFigures | None]:
+    """The figures of the run, published for a `with` block; None where they go nowhere."""
+    with publishing(settings, patience=patience_of(stop)) as meter:
+        flow = flow_run.flow_name or "sot"
+        yield None if meter is None else LogFigures(meter, source=store, flow=flow)

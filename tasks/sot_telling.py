@@ -22,7 +22,7 @@ from blocks.api import API_ERRORS, require_api
 from headrace.pull.receipts import Status
 from headrace.sot.reports import SotReport
 from tasks.events import emit
-from tasks.sot_runs import Progress
+from tasks.sot_runs import RUNS, Progress
 
 log = logging.getLogger(__name__)
 
@@ -80,6 +80,10 @@ def conclude_sot(report: SotReport) -> State[SotReport]:
     """Publish, and choose the state: Completed, Partial, Failed, Cancelled."""
     report = replace(report, ui_url=flow_run.ui_url or None)
     _publish(report)
+    run = RUNS.get(report.run)
+    if run is not None and run.figures is not None:
+        status = "stopped" if report.stopped else report.status.value
+        run.figures.ended(status, len(report.problems))
     for problem in report.problems[:_MOST_EVENTS]:
         emit("sot.problem", {"store": report.store, "problem": problem})
     if report.stopped:

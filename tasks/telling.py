@@ -1,29 +1,15 @@
-"""What happens in a run, told to whoever listens: Prefect's events, the log, the figures."""
+"""What happens in a run, told to whoever listens: Prefect's events and the log."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
-from prefect.runtime import flow_run
-
-from headrace.metrics import publishing
-from headrace.metrics.opening import PATIENCE_S
-from headrace.pull.figures import PullFigures
 from headrace.pull.receipts import ProductReceipt, Status, Summary
 from headrace.pull.wording import one_line
 from tasks.events import emit
-from tasks.observers import Observer, observing
-
-if TYPE_CHECKING:
-    from tasks.runs import Run
 
 log = logging.getLogger(__name__)
-
-#: How long the last figures may take once the run was asked to end.
-_INTERRUPTED_PATIENCE_S = 1.0
 
 
 def tell(name: str, facts: Mapping[str, object]) -> None:
@@ -69,46 +55,3 @@ def log_run(summary: Summary) -> None:
 
 
 _QUIET = {Status.DONE, Status.RUNNING_ELSEWHERE}
-
-
-@contextmanager
-def measured(run: Run) -> Iterator[None]:
-    """Publish the figures of a run for a `with` block, where the settings say so."""
-    with publishing(run.settings, patience=lambda: _patience_s(run)) as meter:
-        if meter is None:
-            yield
-            return
-        figures = PullFigures(
-            meter,
-            source=run.gate.config.name,
-            flow=flow_run.flow_name or run.request.planner,  # an audit fetches, too
-            stats=run.client.stats,
-            lake=run.lake,
-            new_rows=lambda: {product: job.new_rows for product, job in list(run.jobs.items())},
-            per_s=run.pages_per_s,
-            clock=run.progress.clock,
-        )
-        run.listeners.append(figures.told)
-        run.gate.on_breaker_change(figures.breaker_changed)
-        with observing(_OfOneRun(run.id, figures)):
-            yield
-
-
-def _patience_s(run: Run) -> float:
-    return _INTERRUPTED_PATIENCE_S if run.stop.is_set() else PATIENCE_S
-
-
-class _OfOneRun(Observer):
-    """Hands the summary of one run to its figures."""
-
-    def __init__(self, run_id: str, figures: PullFigures) -> None:
-        self._run_id = run_id
-        self._figures = figures
-
-    def started(self, run: Run) -> None:
-        """Nothing is known at the start."""
-
-    def ended(self, summary: Summary) -> None:
-        """Take what only the end knows."""
-        if summary.run == self._run_id:
-            self._figures.ended(summary)

@@ -13,6 +13,9 @@ from enum import StrEnum
 #: The label that stands for what is pulled; the only one that can take many values.
 PRODUCT = "product"
 
+#: The label that tells the shards of a log apart; there are few.
+SHARD = "shard"
+
 #: The product of what is about none, such as a listing: CloudWatch takes no empty value.
 NO_PRODUCT = "_none"
 
@@ -96,7 +99,7 @@ ROWS = Metric(
     "Rows",
     Kind.COUNTER,
     "Count",
-    "New rows stored: trades, items, records.",
+    "New rows stored: trades, items.",
     ("source", PRODUCT),
 )
 NEWEST = Metric(
@@ -113,7 +116,7 @@ MISSING = Metric(
     "MissingIds",
     Kind.GAUGE,
     "Count",
-    "Ids of the range asked for that the last run left missing.",
+    "Ids of the range asked for, or items, that the last run left missing.",
     ("source", PRODUCT),
 )
 QUOTA_USED = Metric(
@@ -133,6 +136,53 @@ RUNS = Metric(
     ("flow", "status"),
 )
 
+LOG_RECORDS = Metric(
+    "log_records",
+    "LogRecords",
+    Kind.COUNTER,
+    "Count",
+    "Records of the source-of-truth log that became durable.",
+    ("source", SHARD),
+)
+LOG_COMMIT = Metric(
+    "log_commit_seconds",
+    "LogCommitTime",
+    Kind.TIMES,
+    "Seconds",
+    "From handing batches of the log to the store to its answer.",
+    ("source", SHARD),
+)
+LOG_DELAY = Metric(
+    "log_delay_seconds",
+    "LogDelay",
+    Kind.TIMES,
+    "Seconds",
+    "From reading a record to its acknowledgement.",
+    ("source", SHARD),
+)
+LOG_QUEUE = Metric(
+    "log_queue_bytes",
+    "LogQueue",
+    Kind.GAUGE,
+    "Bytes",
+    "The most that waited at once in the last write: read, but not durable.",
+    ("source", SHARD),
+)
+LOG_SKEW = Metric(
+    "log_skew_ratio",
+    "LogSkew",
+    Kind.GAUGE,
+    "None",
+    "Records of the busiest shard over the mean of all shards, in the last write.",
+)
+LOG_PROBLEMS = Metric(
+    "log_problems",
+    "LogProblems",
+    Kind.COUNTER,
+    "Count",
+    "What runs of the log found wrong: forks, gaps, malformed records, damage.",
+)
+
 CATALOGUE = (
     REQUESTS,
     ERRORS,
@@ -145,4 +195,10 @@ CATALOGUE = (
     MISSING,
     QUOTA_USED,
     RUNS,
+    LOG_RECORDS,
+    LOG_COMMIT,
+    LOG_DELAY,
+    LOG_QUEUE,
+    LOG_SKEW,
+    LOG_PROBLEMS,
 )

@@ -13,8 +13,8 @@ from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import LogFilter, LogFilterFlowRunId
 from prefect.logging.handlers import PrefectConsoleHandler
 from prefect.runtime import flow_run
-from prometheus_client.parser import text_string_to_metric_families
 from rich.console import Console
+from support.figures import samples
 
 from flows.backfill import backfill
 from flows.ingest import ingest
@@ -62,15 +62,6 @@ def logs_of(run_id, enough):
             if enough(found) or time.monotonic() > deadline:
                 return found
             time.sleep(0.2)
-
-
-def samples(path):
-    """Values by name and product, else kind of run."""
-    return {
-        (sample.name, sample.labels.get("product") or sample.labels.get("flow", "")): sample.value
-        for family in text_string_to_metric_families(path.read_text())
-        for sample in family.samples
-    }
 
 
 def test_the_ui_has_a_line_per_chunk_commit_product_and_run(run):

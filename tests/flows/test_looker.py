@@ -8,6 +8,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+from support.figures import samples
 from support.looker import SECRET, assert_vault_equals
 from support.pulls import Watcher
 
@@ -163,3 +164,20 @@ def test_every_option_of_the_command_is_a_parameter_of_the_flow_and_the_other_wa
             assert kinds[0] == (kinds[1] or (parameter.annotation,)), name
     helps = flow.parameters.properties
     assert all(helps[name].get("description") for name in parameters)
+
+
+def test_figures_of_an_extraction_are_published_by_content_type(sim, vault, tmp_path, monkeypatch):
+    path = tmp_path / "headrace.prom"
+    monkeypatch.setenv("HEADRACE_METRICS", f"prometheus:{path}")
+    sim.add_fault("respond,status=429,calls=3")
+    summary = run(vault, types=["dashboard", "look"])
+    figures = samples(path)
+
+    asked = sum(value for (name, _), value in figures.items() if name == "headrace_requests_total")
+    assert asked == summary.requests
+    assert figures["headrace_rows_total", "dashboard"] == 423
+    assert figures["headrace_rows_total", "look"] == 15
+    assert figures["headrace_missing_ids", "dashboard"] == 0
+    assert figures["headrace_throttled_total", ""] == summary.throttled > 0
+    assert figures["headrace_response_seconds_count", ""] >= summary.requests
+    assert figures["headrace_runs_total", "looker"] == 1

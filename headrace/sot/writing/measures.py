@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Final
 
 import msgspec
@@ -38,11 +39,16 @@ class Histogram(msgspec.Struct):
     def quantile(self, share: float) -> float:
         """The duration in seconds below which `share` of them lie; 0 if there are none."""
         left = share * self.total
-        for bucket, count in enumerate(self.counts):
+        for bound_s, count in self.bounded():
             left -= count
             if count and left <= 0:
-                return float(min(self.max_s, _BASE_S * math.exp(_GROWTH * bucket)))
+                return bound_s
         return self.max_s
+
+    def bounded(self) -> Iterator[tuple[float, int]]:
+        """Upper bounds in seconds, none above the longest duration, with their counts."""
+        for bucket, count in enumerate(self.counts):
+            yield min(self.max_s, _BASE_S * math.exp(_GROWTH * bucket)), count
 
 
 class ShardMeasures(msgspec.Struct):

@@ -1,0 +1,47 @@
+"""The figures of one extraction beside those of its requests: items by type, and what failed."""
+
+from __future__ import annotations
+
+from headrace.looker.extract.progress import ExtractProgress
+from headrace.looker.extract.receipts import ExtractSummary
+from headrace.metrics import catalogue as names
+from headrace.metrics.meter import Meter
+from headrace.metrics.requests import RequestFigures
+from headrace.quota import BreakerChange, Phase
+
+
+class LookerFigures:
+    """Feeds a meter from one extraction; a content type is what a product is elsewhere.
+
+    Args:
+        meter: takes the figures.
+        source: host of the Looker.
+        requests: the figures of the run's client.
+        progress: sampled for the items that came.
+    """
+
+    def __init__(
+        self, meter: Meter, *, source: str, requests: RequestFigures, progress: ExtractProgress
+    ) -> None:
+        self._meter = meter
+        self._source = source
+        self._requests = requests
+        self._progress = progress
+        meter.sampled(self._sample)
+
+    def breaker_changed(self, change: BreakerChange) -> None:
+        """Listen to the breaker."""
+        if change.after is Phase.OPEN:
+            self._requests.breaker_opened()
+
+    def ended(self, summary: ExtractSummary) -> None:
+        """Take what only the end knows."""
+        self._requests.ended("stopped" if summary.stopped else summary.status.value)
+        for receipt in summary.types:
+            self._meter.set(
+                names.MISSING, len(receipt.failures), source=self._source, product=receipt.type
+            )
+
+    def _sample(self) -> None:
+        for type_, entry in list(self._progress.types.items()):
+            self._meter.count_to(names.ROWS, entry.items, source=self._source, product=type_)

@@ -1,0 +1,92 @@
+"""The figures of a client of an API: requests, answers, the quota's use, the breaker, the run.
+
+Nothing here is called per request: the publisher's thread samples the totals that a client keeps
+anyway, before each publication; the breaker and the end of a run happen rarely.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from headrace.metrics import catalogue as names
+from headrace.metrics.distribution import Distribution
+from headrace.metrics.meter import Meter
+
+
+class RequestStats(Protocol):
+    """The totals of a client since it was made."""
+
+    requests: int
+    throttled: int
+    retries: int
+    failures: int
+    latencies: Distribution
+
+    def by_product(self) -> dict[str, int]:
+        """Requests sent, by what they were about ("" for nothing in particular)."""
+        ...
+
+
+class RequestFigures:
+    """Feeds a meter from one run's client.
+
+    Args:
+        meter: takes the figures.
+        source: host of the API.
+        flow: the kind of run.
+        stats: of the run's client.
+        per_s: what the quota sustains, in requests a second; None for no limit.
+        clock: seconds that only rise.
+    """
+
+    def __init__(
+        self,
+        meter: Meter,
+        *,
+        source: str,
+        flow: str,
+        stats: RequestStats,
+        per_s: float | None,
+        clock: Callable[[], float],
+    ) -> None:
+        self._meter = meter
+        self._source = source
+        self._flow = flow
+        self._stats = stats
+        self._per_s = per_s
+        self._clock = clock
+        self._over = False
+        self._sampled_at = clock()
+        self._requests_before = stats.requests
+        meter.count(names.BREAKER_OPENS, 0, source=source)
+        meter.sampled(self._sample)
+
+    def breaker_opened(self) -> None:
+        """The circuit breaker opened."""
+        self._meter.count(names.BREAKER_OPENS, 1, source=self._source)
+
+    def ended(self, status: str) -> None:
+        """The run ended so."""
+        self._over = True
+        self._meter.count(names.RUNS, 1, flow=self._flow, status=status)
+
+    def _sample(self) -> None:
+        meter, stats, source = self._meter, self._stats, self._source
+        for product, requests in stats.by_product().items():
+            about = product or names.NO_PRODUCT
+            meter.count_to(names.REQUESTS, requests, source=source, product=about)
+        meter.count_to(names.ERRORS, stats.failures, source=source)
+        meter.count_to(names.THROTTLED, stats.throttled, source=source)
+        meter.count_to(names.RETRIES, stats.retries, source=source)
+        meter.observe(names.RESPONSE, stats.latencies.take(), source=source)
+        if self._per_s is not None:
+            self._sample_quota(self._per_s)
+
+    def _sample_quota(self, per_s: float) -> None:
+        now, requests = self._clock(), self._stats.requests
+        elapsed_s, sent = now - self._sampled_at, requests - self._requests_before
+        self._sampled_at, self._requests_before = now, requests
+        # A run that is over uses nothing, and the last value would stand until the next one.
+        used = 0.0 if self._over or elapsed_s <= 0 else sent / (elapsed_s * per_s)
+        self._meter.set(names.QUOTA_USED, used, source=self._source, flow=self._flow)

@@ -1,0 +1,70 @@
+"""The figures of a run of the log: records by shard as they become durable, the rest at the end."""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_left
+from collections import Counter
+
+from headrace.metrics import catalogue as names
+from headrace.metrics.distribution import BOUNDS_S, Distribution
+from headrace.metrics.meter import Meter
+from headrace.sot.writing.measures import Histogram, ShardMeasures, skew
+
+
+class LogFigures:
+    """Feeds a meter from one run of the log. Safe between threads.
+
+    Args:
+        meter: takes the figures.
+        source: location of the store.
+        flow: the kind of run.
+    """
+
+    def __init__(self, meter: Meter, *, source: str, flow: str) -> None:
+        self._meter = meter
+        self._source = source
+        self._flow = flow
+        self._stored: Counter[int] = Counter()
+        self._mutex = threading.Lock()
+        meter.count(names.LOG_PROBLEMS, 0, source=source)
+        meter.sampled(self._sample)
+
+    def stored(self, shard: int, records: int) -> None:
+        """So many records of a shard are durable."""
+        with self._mutex:
+            self._stored[shard] += records
+
+    def written(self, shards: list[ShardMeasures]) -> None:
+        """What the shards measured about themselves, once all is durable."""
+        for each in shards:
+            about = {"source": self._source, "shard": str(each.shard)}
+            self._meter.observe(names.LOG_COMMIT, distribution(each.commit), **about)
+            self._meter.observe(names.LOG_DELAY, distribution(each.delay), **about)
+            self._meter.set(names.LOG_QUEUE, each.queue_bytes, **about)
+        if any(each.records for each in shards):
+            self._meter.set(names.LOG_SKEW, skew(shards), source=self._source)
+
+    def ended(self, status: str, problems: int) -> None:
+        """The run ended so, and found so much wrong."""
+        self._meter.count(names.LOG_PROBLEMS, problems, source=self._source)
+        self._meter.count(names.RUNS, 1, flow=self._flow, status=status)
+
+    def _sample(self) -> None:
+        with self._mutex:
+            stored = dict(self._stored)
+        for shard, records in stored.items():
+            self._meter.count_to(names.LOG_RECORDS, records, source=self._source, shard=str(shard))
+
+
+def distribution(histogram: Histogram) -> Distribution:
+    """A histogram in the figures' buckets; each duration counts as its bucket's upper bound."""
+    taken = Distribution()
+    for bound_s, count in histogram.bounded():
+        if count:
+            taken.count += count
+            taken.total += count * bound_s
+            taken.least = min(taken.least, bound_s)
+            taken.most = max(taken.most, bound_s)
+            taken.counts[bisect_left(BOUNDS_S, bound_s)] += count
+    return taken
