@@ -12,9 +12,14 @@ from typing import Annotated, Any
 import typer
 
 from headrace.sim import ExchangeSettings, SpecError
+from headrace.sim.control import Control
+from headrace.sim.control_desk import ControlDesk
 from headrace.sim.limits import Limit, RetryAfter, parse_bucket, parse_window
-from headrace.sim.looker import LookerSettings, LookerSimulation, looker_listener
-from headrace.sim.serving import serve, serve_listener
+from headrace.sim.looker import LookerSettings, LookerSimulation
+from headrace.sim.looker.control import LookerControl
+from headrace.sim.scripted import F
+from headrace.sim.serving import listener_for, serve_listener
+from headrace.sim.simulation import ExchangeSimulation
 
 app = typer.Typer(help="Simulated servers to rehearse with.", no_args_is_help=True)
 
@@ -110,13 +115,7 @@ def exchange(
     settings = ExchangeSettings.of(*products, **fields)
     ids = [spec.id for spec in settings.products]
     announce = _announcer("exchange", ", ".join(ids), port_file, {"products": ids}, as_json=as_json)
-    try:
-        ended = serve(settings, announce)
-    finally:
-        if port_file is not None:
-            port_file.unlink(missing_ok=True)
-    if not as_json:
-        typer.echo(_ended(ended.stats()))
+    _serve(Control(ExchangeSimulation(settings)), settings.port, announce, port_file, as_json)
 
 
 @app.command()
@@ -192,16 +191,26 @@ def looker(
         changes=change or [],
         seed=seed,
     )
-    simulation = LookerSimulation(settings)
     about = f"{sum(settings.counts.values()):,} items"
     announce = _announcer("Looker", about, port_file, {"counts": settings.counts}, as_json=as_json)
+    _serve(LookerControl(LookerSimulation(settings)), settings.port, announce, port_file, as_json)
+
+
+def _serve(
+    desk: ControlDesk[F],
+    port: int,
+    announce: Callable[[str], None],
+    port_file: Path | None,
+    as_json: bool,
+) -> None:
+    """Until a signal; then say what was asked of it."""
     try:
-        serve_listener(looker_listener(simulation), announce)
+        serve_listener(listener_for(desk, port), announce)
     finally:
         if port_file is not None:
             port_file.unlink(missing_ok=True)
     if not as_json:
-        typer.echo(_ended(simulation.stats()))
+        typer.echo(_ended(desk.service.stats()))
 
 
 def _numbers(option: str, given: list[str]) -> dict[str, float]:

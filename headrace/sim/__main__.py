@@ -5,21 +5,13 @@ The hand-over for launchers; people use `headrace sim exchange`.
 
 from __future__ import annotations
 
-import json
 import sys
 
-from headrace.sim.serving import serve
+from headrace.sim.control import Control
+from headrace.sim.serving import listener_for, serve_for_launcher
 from headrace.sim.settings import ExchangeSettings
-
-
-def _say(url: str) -> None:
-    sys.stdout.write(json.dumps({"url": url}) + "\n")
-    sys.stdout.flush()
-
+from headrace.sim.simulation import ExchangeSimulation
 
 if __name__ == "__main__":
-    serve(
-        ExchangeSettings.model_validate_json(sys.stdin.buffer.readline()),
-        _say,
-        parent_fd=sys.stdin.fileno(),
-    )
+    settings = ExchangeSettings.model_validate_json(sys.stdin.buffer.readline())
+    serve_for_launcher(listener_for(Control(ExchangeSimulation(settings)), settings.port))

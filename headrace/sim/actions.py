@@ -117,8 +117,13 @@ Action = Annotated[
 #: What changes the page itself, not its way to the client.
 PageAction = Stuck | Stale | Empty
 
-#: The actions by the names they have in text and in JSON.
-KINDS = {cls.model_fields["kind"].default: cls for cls in get_args(get_args(Action)[0])}
+
+def kinds_of(actions: object) -> dict[str, type[BaseModel]]:
+    """The members of an annotated union of actions, by their names in text and in JSON."""
+    return {cls.model_fields["kind"].default: cls for cls in get_args(get_args(actions)[0])}
+
+
+KINDS = kinds_of(Action)
 
 
 def substitute(action: Action) -> Reply | None:

@@ -9,13 +9,16 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Sequence
 from http.client import HTTPConnection
 from types import TracebackType
-from typing import IO, Any, Self
+from typing import IO, Any, Generic, Self
 from urllib.parse import urlsplit
 
+from headrace.sim.arrivals import About, Arrival
 from headrace.sim.exceptions import ControlError, ServerStartError
 from headrace.sim.listener import HOST
+from headrace.sim.scripted import F
 
 _READY_S = 20.0
 _STOP_S = 5.0
@@ -25,7 +28,7 @@ _CONTROL_TIMEOUT_S = 30.0
 PREFIX = "/_sim/"
 
 
-class ChildServer:
+class ChildServer(Generic[F]):
     """A simulated server as a child process, for the time of a `with` block.
 
     The child takes its settings as one line of JSON on stdin, says its URL as one on stdout, and
@@ -34,14 +37,26 @@ class ChildServer:
     Args:
         module: run as `python -m`.
         settings: the line of JSON.
+        parse: reads a fault as written on the command line.
+        subject: what arrivals are about, made from its fields.
         cpu: pin the child to this core, where the system can.
 
     Raises:
         ServerStartError: on entry, when the child does not come up.
     """
 
-    def __init__(self, module: str, settings: str, *, cpu: int | None = None) -> None:
+    def __init__(
+        self,
+        module: str,
+        settings: str,
+        *,
+        parse: Callable[[str], F],
+        subject: Callable[..., About],
+        cpu: int | None = None,
+    ) -> None:
         self._module = module
+        self._parse = parse
+        self._subject = subject
         self._settings = settings
         self._cpu = cpu
         self._child: subprocess.Popen[bytes] | None = None
@@ -83,6 +98,36 @@ class ChildServer:
     def pid(self) -> int:
         """The child's process id."""
         return self._running().pid
+
+    def add_fault(self, fault: F | str) -> int:
+        """Put a fault in force; returns its number."""
+        fault = self._parse(fault) if isinstance(fault, str) else fault
+        return int(self._control("POST", "faults", fault.model_dump(mode="json"))["number"])
+
+    def remove_fault(self, number: int) -> None:
+        """Lift one fault."""
+        self._control("DELETE", f"faults/{number}")
+
+    def clear_faults(self) -> None:
+        """Lift every fault."""
+        self._control("DELETE", "faults")
+
+    def stats(self, windows_s: Sequence[float] = (1.0,)) -> dict[str, Any]:
+        """Counts; see `SimulatedService.stats`."""
+        windows = ",".join(str(window) for window in windows_s)
+        stats: dict[str, Any] = self._control("GET", f"stats?windows={windows}")
+        return stats
+
+    def arrivals(self) -> list[Arrival]:
+        """The requests that arrived, oldest first."""
+        return [
+            Arrival(**{**arrival, "subject": self._subject(**arrival["subject"])})
+            for arrival in self._control("GET", "arrivals")
+        ]
+
+    def reset_log(self) -> None:
+        """Forget the requests so far."""
+        self._control("POST", "reset", {})
 
     def _control(self, method: str, command: str, body: object = None) -> Any:
         wire = HTTPConnection(HOST, self.port, timeout=_CONTROL_TIMEOUT_S)

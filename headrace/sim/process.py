@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from headrace.sim.arrivals import Arrival
 from headrace.sim.catalogue import ProductSpec
 from headrace.sim.child import ChildServer
 from headrace.sim.faults import Fault, Subject, parse_fault
@@ -15,7 +14,7 @@ from headrace.sim.market import LiteralRow
 from headrace.sim.settings import ExchangeSettings
 
 
-class SimulatedExchangeProcess(ChildServer):
+class SimulatedExchangeProcess(ChildServer[Fault]):
     """A simulated exchange as a child process; a context manager.
 
     The moves of `SimulatedExchange` travel over the control endpoint. The child ends with
@@ -40,7 +39,13 @@ class SimulatedExchangeProcess(ChildServer):
         **settings: Any,
     ) -> None:
         self.settings = ExchangeSettings.of(*products, now=now, **settings)
-        super().__init__("headrace.sim", self.settings.model_dump_json(), cpu=cpu)
+        super().__init__(
+            "headrace.sim",
+            self.settings.model_dump_json(),
+            parse=parse_fault,
+            subject=Subject,
+            cpu=cpu,
+        )
 
     def history(self, product: str) -> History:
         """The truth about a product, computed here."""
@@ -65,36 +70,6 @@ class SimulatedExchangeProcess(ChildServer):
     def serve_rows(self, product: str, rows: Mapping[int, LiteralRow]) -> None:
         """Serve these rows of a product and nothing else."""
         self._control("POST", "rows", {"product": product, "rows": _plain(rows), "only": True})
-
-    def add_fault(self, fault: Fault | str) -> int:
-        """Put a fault in force; returns its number."""
-        fault = parse_fault(fault) if isinstance(fault, str) else fault
-        return int(self._control("POST", "faults", fault.model_dump(mode="json"))["number"])
-
-    def remove_fault(self, number: int) -> None:
-        """Lift one fault."""
-        self._control("DELETE", f"faults/{number}")
-
-    def clear_faults(self) -> None:
-        """Lift every fault."""
-        self._control("DELETE", "faults")
-
-    def stats(self, windows_s: Sequence[float] = (1.0,)) -> dict[str, Any]:
-        """Counts; see `ExchangeSimulation.stats`."""
-        windows = ",".join(str(window) for window in windows_s)
-        stats: dict[str, Any] = self._control("GET", f"stats?windows={windows}")
-        return stats
-
-    def arrivals(self) -> list[Arrival]:
-        """The requests that arrived, oldest first."""
-        return [
-            Arrival(**{**arrival, "subject": Subject(**arrival["subject"])})
-            for arrival in self._control("GET", "arrivals")
-        ]
-
-    def reset_log(self) -> None:
-        """Forget the requests so far."""
-        self._control("POST", "reset", {})
 
 
 def _plain(rows: Mapping[int, LiteralRow]) -> dict[str, Any]:

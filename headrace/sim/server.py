@@ -3,46 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
-from headrace.sim.arrivals import Arrival
 from headrace.sim.catalogue import ProductSpec
-from headrace.sim.child import PREFIX
 from headrace.sim.control import Control
 from headrace.sim.faults import Fault, parse_fault
 from headrace.sim.history import History
-from headrace.sim.http import Reply, Request
-from headrace.sim.listener import Listener
 from headrace.sim.market import LiteralRow
 from headrace.sim.settings import ExchangeSettings
 from headrace.sim.simulation import ExchangeSimulation
 from headrace.sim.threaded import ThreadedServer
 
 
-def listener_for(simulation: ExchangeSimulation) -> Listener:
-    """The port of a simulation, with its control endpoint.
-
-    Raises:
-        PortInUseError: the port of its settings is taken.
-    """
-    control = Control(simulation)
-
-    async def handle(request: Request) -> Reply:
-        if request.path.startswith(PREFIX):
-            return control.answer(request)
-        return await simulation.handle(request)
-
-    return Listener(
-        handle,
-        clock=simulation.clock,
-        shut=simulation.refuses_connections,
-        port=simulation.settings.port,
-    )
-
-
-class SimulatedExchange(ThreadedServer):
+class SimulatedExchange(ThreadedServer[Fault]):
     """A simulated exchange on a thread of this process; a context manager.
 
     Args:
@@ -66,10 +41,12 @@ class SimulatedExchange(ThreadedServer):
     ) -> None:
         self.settings = ExchangeSettings.of(*products, now=now, **settings)
         self.simulation = ExchangeSimulation(self.settings, clock=clock)
-        super().__init__("simulated exchange")
-
-    def _make_listener(self) -> Listener:
-        return listener_for(self.simulation)
+        super().__init__(
+            "simulated exchange",
+            Control(self.simulation),
+            port=self.settings.port,
+            parse=parse_fault,
+        )
 
     def history(self, product: str) -> History:
         """The truth about a product."""
@@ -94,31 +71,3 @@ class SimulatedExchange(ThreadedServer):
     def serve_rows(self, product: str, rows: Mapping[int, LiteralRow]) -> None:
         """Serve these rows of a product and nothing else."""
         self.simulation.serve_rows(product, rows)
-
-    def add_fault(self, fault: Fault | str) -> int:
-        """Put a fault in force, from the next request on; returns its number."""
-        number = self.simulation.add_fault(parse_fault(fault) if isinstance(fault, str) else fault)
-        self._mind_door()
-        return number
-
-    def remove_fault(self, number: int) -> None:
-        """Lift one fault."""
-        self.simulation.remove_fault(number)
-        self._mind_door()
-
-    def clear_faults(self) -> None:
-        """Lift every fault."""
-        self.simulation.clear_faults()
-        self._mind_door()
-
-    def stats(self, windows_s: Sequence[float] = (1.0,)) -> dict[str, Any]:
-        """Counts; see `ExchangeSimulation.stats`."""
-        return self.simulation.stats(windows_s)
-
-    def arrivals(self) -> list[Arrival]:
-        """The requests that arrived, oldest first."""
-        return self.simulation.arrivals()
-
-    def reset_log(self) -> None:
-        """Forget the requests so far."""
-        self.simulation.reset_log()

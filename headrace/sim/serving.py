@@ -1,43 +1,57 @@
-"""Run a simulated exchange in the foreground until a signal, or the end of its parent, stops it."""
+"""Run a simulation in the foreground until a signal, or the end of its parent, stops it."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import signal
+import sys
 from collections.abc import Callable
 
+from headrace.sim.child import PREFIX
+from headrace.sim.control_desk import ControlDesk
+from headrace.sim.http import Reply, Request
 from headrace.sim.listener import Listener
-from headrace.sim.server import listener_for
-from headrace.sim.settings import ExchangeSettings
-from headrace.sim.simulation import ExchangeSimulation
+from headrace.sim.scripted import F
 
 
-def serve(
-    settings: ExchangeSettings,
-    on_ready: Callable[[str], None],
-    *,
-    parent_fd: int | None = None,
-) -> ExchangeSimulation:
-    """Serve until SIGINT or SIGTERM; returns the simulation for a last look at its counts.
-
-    Args:
-        settings: what to serve.
-        on_ready: told the URL once connections are accepted.
-        parent_fd: a pipe from the parent: when the parent ends, however it ends, so does this.
+def listener_for(desk: ControlDesk[F], port: int) -> Listener:
+    """The port of a simulation and its control endpoint.
 
     Raises:
         PortInUseError: the port is taken.
     """
-    simulation = ExchangeSimulation(settings)
-    serve_listener(listener_for(simulation), on_ready, parent_fd=parent_fd)
-    return simulation
+
+    async def handle(request: Request) -> Reply:
+        if request.path.startswith(PREFIX):
+            return desk.answer(request)
+        return await service.handle(request)
+
+    service = desk.service
+    return Listener(handle, clock=service.clock, shut=service.refuses_connections, port=port)
 
 
 def serve_listener(
     listener: Listener, on_ready: Callable[[str], None], *, parent_fd: int | None = None
 ) -> None:
-    """Serve any listener until SIGINT or SIGTERM; arguments as for `serve`."""
+    """Serve until SIGINT or SIGTERM.
+
+    Args:
+        listener: what to serve.
+        on_ready: told the URL once connections are accepted.
+        parent_fd: a pipe from the parent: when the parent ends, however it ends, so does this.
+    """
     asyncio.run(_serve(listener, on_ready, parent_fd))
+
+
+def serve_for_launcher(listener: Listener) -> None:
+    """Serve for a parent that reads the URL as a line of JSON and holds the other end of stdin."""
+
+    def say(url: str) -> None:
+        sys.stdout.write(json.dumps({"url": url}) + "\n")
+        sys.stdout.flush()
+
+    serve_listener(listener, say, parent_fd=sys.stdin.fileno())
 
 
 async def _serve(

@@ -2,34 +2,28 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from email.utils import formatdate
-from typing import Any
 
-from headrace.sim.actions import Empty, Refuse, Stale, Stuck, delivery, substitute
-from headrace.sim.arrivals import Arrival, ArrivalLog
+from headrace.sim.actions import Empty, Stale, Stuck, delivery, substitute
+from headrace.sim.arrivals import Arrival
 from headrace.sim.catalogue import ProductSpec
 from headrace.sim.exchange import ExchangeApi
-from headrace.sim.faults import Fault, FaultBook
+from headrace.sim.faults import Fault, Subject
 from headrace.sim.history import History
 from headrace.sim.http import Reply, Request
-from headrace.sim.latency import LatencySource
-from headrace.sim.limits import Gate
 from headrace.sim.market import LiteralRow, Market
+from headrace.sim.service import SimulatedService, Verdict
 from headrace.sim.settings import ExchangeSettings
 from headrace.sim.signing import Doorkeeper
 
-_UNANSWERED = ("hang", "reset")
 
-
-class ExchangeSimulation:
+class ExchangeSimulation(SimulatedService[Fault]):
     """State and behaviour of one simulated exchange.
 
-    A request passes, in this order: the inbound share of its latency, the rate limits, the check
-    of its signature, the scripted faults, the API, and the rest of its latency.
+    A request is judged in this order: the rate limits, its signature, the scripted faults, the API.
 
     Args:
         settings: what it is.
@@ -44,59 +38,33 @@ class ExchangeSimulation:
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
+        super().__init__(
+            seed=settings.seed,
+            latency=settings.latency,
+            limits=settings.limits,
+            faults=settings.faults,
+            clock=clock,
+        )
         self.settings = settings
-        self.clock = clock
         self._our_wall = wall
-        self._started_s = clock()
         self._market = Market(
             settings.products, seed=settings.seed, now_s=settings.now_s, clock=clock
         )
         self._api = ExchangeApi(self._market)
-        self._gate = Gate(settings.limits)
         self._doorkeeper = Doorkeeper(settings.keys)
-        self._latency = LatencySource(settings.latency, settings.seed)
-        self._log = ArrivalLog()
-        self._faults = FaultBook(settings.seed)
-        for fault in settings.faults:
-            self._faults.add(fault)
 
-    async def handle(self, request: Request) -> Reply:
-        """Answer one request of a client."""
-        loop = asyncio.get_running_loop()
-        arrived = loop.time()
-        arrival = self._log.opened(request.arrived_s, request.target, self._api.subject(request))
-        status = None
-        try:
-            delay_s = self._latency.delay_s(arrival.number)
-            inbound_s = delay_s * self._latency.model.inbound
-            if inbound_s:
-                await asyncio.sleep(inbound_s)
-            arrival.counted_s = self.clock() if inbound_s else request.arrived_s
-            reply = self._dated(self._judge(request, arrival))
-            if delay_s:
-                await asyncio.sleep(max(0.0, arrived + delay_s - loop.time()))
-            if reply.delivery.how not in _UNANSWERED:
-                status = reply.status
-            return reply
-        finally:
-            self._log.closed(arrival, status)
+    def _subject(self, request: Request) -> Subject:
+        return self._api.subject(request)
 
-    def _wall(self) -> float:
-        """The exchange's clock, which need not agree with this machine's."""
-        return self._our_wall() + self.settings.clock_ahead_s
+    def _judge(self, request: Request, arrival: Arrival, counted_s: float) -> Verdict:
+        return Verdict(self._dated(self._reply(request, arrival, counted_s)))
 
-    def _dated(self, reply: Reply) -> Reply:
-        """With the time at the exchange, as every HTTP server with a clock says it."""
-        date = formatdate(self._wall(), usegmt=True)
-        return replace(reply, headers={"Date": date, **reply.headers})
-
-    def _judge(self, request: Request, arrival: Arrival) -> Reply:
-        assert arrival.counted_s is not None, "a request is counted before it is judged"
-        refusal = self._gate.refuse(arrival.counted_s, self._wall())
+    def _reply(self, request: Request, arrival: Arrival, counted_s: float) -> Reply:
+        refusal = self._gate.refuse(counted_s, self._wall())
         refusal = refusal or self._doorkeeper.refuse(request, self._wall())
         if refusal:
             return refusal
-        struck = self._faults.strike(self._api.subject(request), self.uptime_s())
+        struck = self._faults.strike(self._subject(request), self.uptime_s())
         if struck is None:
             return self._api.answer(request)
         arrival.fault, fault = struck
@@ -106,18 +74,14 @@ class ExchangeSimulation:
         reply = self._api.answer(request, on_page)
         return replace(reply, delivery=delivery(fault.action))
 
-    def uptime_s(self) -> float:
-        """Seconds since the start, on the simulation's clock."""
-        return self.clock() - self._started_s
+    def _wall(self) -> float:
+        """The exchange's clock, which need not agree with this machine's."""
+        return self._our_wall() + self.settings.clock_ahead_s
 
-    def refuses_connections(self) -> bool:
-        """Whether a `Refuse` fault is in force now."""
-        uptime_s = self.uptime_s()
-        return any(
-            isinstance(fault.action, Refuse)
-            and (fault.between_s is None or fault.between_s[0] <= uptime_s < fault.between_s[1])
-            for fault in self._faults.in_force().values()
-        )
+    def _dated(self, reply: Reply) -> Reply:
+        """With the time at the exchange, as every HTTP server with a clock says it."""
+        date = formatdate(self._wall(), usegmt=True)
+        return replace(reply, headers={"Date": date, **reply.headers})
 
     def history(self, product: str) -> History:
         """The truth about a product, whatever faults and replaced rows say."""
@@ -142,32 +106,3 @@ class ExchangeSimulation:
     def serve_rows(self, product: str, rows: Mapping[int, LiteralRow]) -> None:
         """Serve these rows of a product and nothing else."""
         self._market[product].serve_rows(rows)
-
-    def add_fault(self, fault: Fault) -> int:
-        """Put a fault in force; returns its number."""
-        return self._faults.add(fault)
-
-    def remove_fault(self, number: int) -> None:
-        """Lift one fault."""
-        self._faults.remove(number)
-
-    def clear_faults(self) -> None:
-        """Lift every fault."""
-        self._faults.clear()
-
-    def faults(self) -> dict[int, Fault]:
-        """The faults in force by number."""
-        return self._faults.in_force()
-
-    def stats(self, windows_s: Sequence[float] = (1.0,)) -> dict[str, Any]:
-        """Counts of requests, statuses, products, faults; the fullest window of each length."""
-        hits = {str(number): hits for number, hits in self._faults.hits().items()}
-        return {"uptime_s": self.uptime_s(), **self._log.stats(windows_s), "fault_hits": hits}
-
-    def arrivals(self) -> list[Arrival]:
-        """The requests that arrived, oldest first."""
-        return self._log.arrivals()
-
-    def reset_log(self) -> None:
-        """Forget the requests so far; faults, growth and limits stay as they are."""
-        self._log.reset()

@@ -4,28 +4,41 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Self
+from typing import Any, Generic, Self
 
+from headrace.sim.arrivals import Arrival
+from headrace.sim.control_desk import ControlDesk
 from headrace.sim.listener import Listener
+from headrace.sim.scripted import F
+from headrace.sim.service import SimulatedService
+from headrace.sim.serving import listener_for
 
 _JOIN_S = 10.0
 
 
-class ThreadedServer:
-    """Serves a listener on a thread of its own for the time of a `with` block.
-
-    Subclasses say what is served, by `_make_listener`.
+class ThreadedServer(Generic[F]):
+    """Serves a simulation on a thread of its own for the time of a `with` block.
 
     Args:
         name: of the thread, and of the server in messages.
+        desk: the simulation's control endpoint.
+        port: 0 for any that is free.
+        parse: reads a fault as written on the command line.
 
     Raises:
         PortInUseError: on entry, when the port is taken.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(
+        self, name: str, desk: ControlDesk[F], *, port: int, parse: Callable[[str], F]
+    ) -> None:
         self._name = name
+        self._desk = desk
+        self._service: SimulatedService[F] = desk.service
+        self._wanted_port = port
+        self._parse = parse
         self._stop = asyncio.Event()
         self._ready = threading.Event()
         self._failure: BaseException | None = None
@@ -33,11 +46,8 @@ class ThreadedServer:
         self._listener: Listener | None = None
         self._loop: asyncio.AbstractEventLoop
 
-    def _make_listener(self) -> Listener:
-        raise NotImplementedError
-
     def __enter__(self) -> Self:
-        self._listener = self._make_listener()
+        self._listener = listener_for(self._desk, self._wanted_port)
         self._loop = asyncio.new_event_loop()
         self._thread.start()
         self._ready.wait()
@@ -65,6 +75,35 @@ class ThreadedServer:
     def port(self) -> int:
         """Its port on 127.0.0.1."""
         return self._open_listener().port
+
+    def add_fault(self, fault: F | str) -> int:
+        """Put a fault in force, from the next request on; returns its number."""
+        fault = self._parse(fault) if isinstance(fault, str) else fault
+        number = self._service.add_fault(fault)
+        self._mind_door()
+        return number
+
+    def remove_fault(self, number: int) -> None:
+        """Lift one fault."""
+        self._service.remove_fault(number)
+        self._mind_door()
+
+    def clear_faults(self) -> None:
+        """Lift every fault."""
+        self._service.clear_faults()
+        self._mind_door()
+
+    def stats(self, windows_s: Sequence[float] = (1.0,)) -> dict[str, Any]:
+        """Counts; see `SimulatedService.stats`."""
+        return self._service.stats(windows_s)
+
+    def arrivals(self) -> list[Arrival]:
+        """The requests that arrived, oldest first."""
+        return self._service.arrivals()
+
+    def reset_log(self) -> None:
+        """Forget the requests so far."""
+        self._service.reset_log()
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)

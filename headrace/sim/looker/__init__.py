@@ -21,7 +21,7 @@ the exchange's `respond`, `html`, `cut`, `reset`, `hang`, `drip`, `refuse`.
 from headrace.sim.looker.changes import Change, parse_change
 from headrace.sim.looker.faults import LookerFault, parse_looker_fault
 from headrace.sim.looker.library import Library
-from headrace.sim.looker.server import SimulatedLooker, SimulatedLookerProcess, looker_listener
+from headrace.sim.looker.server import SimulatedLooker, SimulatedLookerProcess
 from headrace.sim.looker.settings import LookerSettings
 from headrace.sim.looker.simulation import LookerSimulation
 
@@ -33,7 +33,6 @@ __all__ = [
     "LookerSimulation",
     "SimulatedLooker",
     "SimulatedLookerProcess",
-    "looker_listener",
     "parse_change",
     "parse_looker_fault",
 ]

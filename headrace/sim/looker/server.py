@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
-from headrace.sim.arrivals import Arrival
-from headrace.sim.child import PREFIX, ChildServer
-from headrace.sim.http import Reply, Request
-from headrace.sim.listener import Listener
+from headrace.sim.child import ChildServer
 from headrace.sim.looker.changes import Change, parse_change
 from headrace.sim.looker.control import LookerControl
 from headrace.sim.looker.faults import LookerFault, LookerSubject, parse_looker_fault
@@ -19,28 +16,7 @@ from headrace.sim.looker.simulation import LookerSimulation
 from headrace.sim.threaded import ThreadedServer
 
 
-def looker_listener(simulation: LookerSimulation) -> Listener:
-    """The port of a simulation, with its control endpoint.
-
-    Raises:
-        PortInUseError: the port of its settings is taken.
-    """
-    control = LookerControl(simulation)
-
-    async def handle(request: Request) -> Reply:
-        if request.path.startswith(PREFIX):
-            return control.answer(request)
-        return await simulation.handle(request)
-
-    return Listener(
-        handle,
-        clock=simulation.clock,
-        shut=simulation.refuses_connections,
-        port=simulation.settings.port,
-    )
-
-
-class SimulatedLooker(ThreadedServer):
+class SimulatedLooker(ThreadedServer[LookerFault]):
     """A simulated Looker on a thread of this process; a context manager.
 
     Args:
@@ -56,30 +32,15 @@ class SimulatedLooker(ThreadedServer):
     """
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic, **settings: Any) -> None:
-        super().__init__("simulated Looker")
         self.settings = LookerSettings.of(**settings)
         self.simulation = LookerSimulation(self.settings, clock=clock)
         self.library = self.simulation.library
-
-    def _make_listener(self) -> Listener:
-        return looker_listener(self.simulation)
-
-    def add_fault(self, fault: LookerFault | str) -> int:
-        """Put a fault in force, from the next request on; returns its number."""
-        fault = parse_looker_fault(fault) if isinstance(fault, str) else fault
-        number = self.simulation.add_fault(fault)
-        self._mind_door()
-        return number
-
-    def remove_fault(self, number: int) -> None:
-        """Lift one fault."""
-        self.simulation.remove_fault(number)
-        self._mind_door()
-
-    def clear_faults(self) -> None:
-        """Lift every fault."""
-        self.simulation.clear_faults()
-        self._mind_door()
+        super().__init__(
+            "simulated Looker",
+            LookerControl(self.simulation),
+            port=self.settings.port,
+            parse=parse_looker_fault,
+        )
 
     def add_change(self, change: Change | str) -> None:
         """Have the content change after so many more listings and look-ups."""
@@ -91,20 +52,8 @@ class SimulatedLooker(ThreadedServer):
         """Take every token back."""
         self.simulation.desk.revoke()
 
-    def stats(self, windows_s: Sequence[float] = (1.0,)) -> dict[str, Any]:
-        """Counts; see `LookerSimulation.stats`."""
-        return self.simulation.stats(windows_s)
 
-    def arrivals(self) -> list[Arrival]:
-        """The requests that arrived, oldest first."""
-        return self.simulation.arrivals()
-
-    def reset_log(self) -> None:
-        """Forget the requests so far."""
-        self.simulation.reset_log()
-
-
-class SimulatedLookerProcess(ChildServer):
+class SimulatedLookerProcess(ChildServer[LookerFault]):
     """A simulated Looker as a child process; a context manager.
 
     Args:
@@ -118,18 +67,15 @@ class SimulatedLookerProcess(ChildServer):
 
     def __init__(self, *, cpu: int | None = None, **settings: Any) -> None:
         self.settings = LookerSettings.of(**settings)
-        super().__init__("headrace.sim.looker", self.settings.model_dump_json(), cpu=cpu)
+        super().__init__(
+            "headrace.sim.looker",
+            self.settings.model_dump_json(),
+            parse=parse_looker_fault,
+            subject=LookerSubject,
+            cpu=cpu,
+        )
         #: What is generated; changes made over the wire are not in it.
         self.library = Library(self.settings)
-
-    def add_fault(self, fault: LookerFault | str) -> int:
-        """Put a fault in force; returns its number."""
-        fault = parse_looker_fault(fault) if isinstance(fault, str) else fault
-        return int(self._control("POST", "faults", fault.model_dump(mode="json"))["number"])
-
-    def clear_faults(self) -> None:
-        """Lift every fault."""
-        self._control("DELETE", "faults")
 
     def edit(self, kind: str, item_id: str, **fields: Any) -> None:
         """Change fields of an item."""
@@ -138,20 +84,3 @@ class SimulatedLookerProcess(ChildServer):
     def remove(self, kind: str, item_id: str) -> None:
         """Delete an item for good."""
         self._control("POST", "remove", {"kind": kind, "id": item_id})
-
-    def stats(self, windows_s: Sequence[float] = (1.0,)) -> dict[str, Any]:
-        """Counts; see `LookerSimulation.stats`."""
-        windows = ",".join(str(window) for window in windows_s)
-        stats: dict[str, Any] = self._control("GET", f"stats?windows={windows}")
-        return stats
-
-    def arrivals(self) -> list[Arrival]:
-        """The requests that arrived, oldest first; their subjects are `LookerSubject`s."""
-        return [
-            Arrival(**{**arrival, "subject": LookerSubject(**arrival["subject"])})
-            for arrival in self._control("GET", "arrivals")
-        ]
-
-    def reset_log(self) -> None:
-        """Forget the requests so far."""
-        self._control("POST", "reset", {})

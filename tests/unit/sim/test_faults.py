@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from headrace.sim import Cut, Drip, Fault, Html, Refuse, Respond, SpecError, Stale, parse_fault
-from headrace.sim.faults import FaultBook, Subject
+from headrace.sim.faults import Subject
+from headrace.sim.scripted import FaultBook
 
 PAGE = Subject("trades", "BTC-USD", 5001)
 

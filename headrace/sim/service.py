@@ -1,0 +1,122 @@
+"""A simulated service without its sockets: a request's way through it, and what tests turn."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, NamedTuple
+
+from headrace.sim.arrivals import About, Arrival, ArrivalLog
+from headrace.sim.http import Reply, Request
+from headrace.sim.latency import Latency, LatencySource
+from headrace.sim.limits import Gate, Limit
+from headrace.sim.scripted import F, FaultBook
+
+_UNANSWERED = ("hang", "reset")
+
+
+class Verdict(NamedTuple):
+    """A reply, and by how many seconds it comes later than the latency says."""
+
+    reply: Reply
+    slow_s: float = 0.0
+
+
+class SimulatedService(Generic[F]):
+    """Latency, limits, faults and the log, of whatever is simulated; a subclass judges requests.
+
+    A request passes, in this order: the inbound share of its latency, the judgement (which begins
+    with the rate limits), and the rest of its latency.
+
+    Args:
+        seed: of latencies and faults.
+        latency: how long answers take.
+        limits: rate limits, all of which must hold.
+        faults: in force from the start.
+        clock: seconds, for limits, intervals and the log. Latency passes in real time.
+    """
+
+    def __init__(
+        self,
+        *,
+        seed: int,
+        latency: Latency,
+        limits: Sequence[Limit],
+        faults: Sequence[F],
+        clock: Callable[[], float],
+    ) -> None:
+        self.clock = clock
+        self._started_s = clock()
+        self._gate = Gate(limits)
+        self._latency = LatencySource(latency, seed)
+        self._log = ArrivalLog()
+        self._faults: FaultBook[F] = FaultBook(seed)
+        for fault in faults:
+            self._faults.add(fault)
+
+    def _subject(self, request: Request) -> About:
+        """What a request is about; never raises."""
+        raise NotImplementedError
+
+    def _judge(self, request: Request, arrival: Arrival, counted_s: float) -> Verdict:
+        """The answer to a request that the limits see at `counted_s`."""
+        raise NotImplementedError
+
+    async def handle(self, request: Request) -> Reply:
+        """Answer one request of a client."""
+        loop = asyncio.get_running_loop()
+        arrived = loop.time()
+        arrival = self._log.opened(request.arrived_s, request.target, self._subject(request))
+        status = None
+        try:
+            delay_s = self._latency.delay_s(arrival.number)
+            inbound_s = delay_s * self._latency.model.inbound
+            if inbound_s:
+                await asyncio.sleep(inbound_s)
+            arrival.counted_s = self.clock() if inbound_s else request.arrived_s
+            reply, slow_s = self._judge(request, arrival, arrival.counted_s)
+            delay_s += slow_s
+            if delay_s:
+                await asyncio.sleep(max(0.0, arrived + delay_s - loop.time()))
+            if reply.delivery.how not in _UNANSWERED:
+                status = reply.status
+            return reply
+        finally:
+            self._log.closed(arrival, status)
+
+    def uptime_s(self) -> float:
+        """Seconds since the start, on the simulation's clock."""
+        return self.clock() - self._started_s
+
+    def refuses_connections(self) -> bool:
+        """Whether a `Refuse` fault is in force now."""
+        return self._faults.refuses_at(self.uptime_s())
+
+    def add_fault(self, fault: F) -> int:
+        """Put a fault in force; returns its number."""
+        return self._faults.add(fault)
+
+    def remove_fault(self, number: int) -> None:
+        """Lift one fault."""
+        self._faults.remove(number)
+
+    def clear_faults(self) -> None:
+        """Lift every fault."""
+        self._faults.clear()
+
+    def faults(self) -> dict[int, F]:
+        """The faults in force by number."""
+        return self._faults.in_force()
+
+    def stats(self, windows_s: Sequence[float] = (1.0,)) -> dict[str, Any]:
+        """Counts of requests, statuses, products, faults; the fullest window of each length."""
+        hits = {str(number): hits for number, hits in self._faults.hits().items()}
+        return {"uptime_s": self.uptime_s(), **self._log.stats(windows_s), "fault_hits": hits}
+
+    def arrivals(self) -> list[Arrival]:
+        """The requests that arrived, oldest first."""
+        return self._log.arrivals()
+
+    def reset_log(self) -> None:
+        """Forget the requests so far; all else stays as it is."""
+        self._log.reset()
