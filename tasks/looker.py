@@ -20,7 +20,7 @@ from headrace.looker.extract.job import TypeJob
 from headrace.looker.extract.receipts import RangeReceipt, Status, TypeReceipt
 from headrace.pull.exceptions import CheckpointNotSaved
 from headrace.stopping import Stopped
-from tasks.looker_artifacts import ExtractArtifact
+from tasks.looker_artifacts import extraction_progress
 from tasks.looker_runs import Extraction, extraction_of
 from tasks.waves import map_in_waves
 
@@ -78,7 +78,7 @@ def extract_types(run: Extraction) -> list[TypeReceipt]:
     order = sorted(chosen, key=lambda type_: type_ not in _LARGE_FIRST)
     order.sort(key=lambda type_: _LARGE_FIRST.index(type_) if type_ in _LARGE_FIRST else 99)
     width = min(_TYPES_AT_ONCE, run.request.workers, len(order))
-    with ExtractArtifact(run) as shown, ThreadPoolTaskRunner(max_workers=width) as pool:
+    with extraction_progress(run) as shown, ThreadPoolTaskRunner(max_workers=width) as pool:
         for ended in map_in_waves(
             pool,
             extract_type,

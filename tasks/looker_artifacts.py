@@ -9,23 +9,21 @@ from prefect.artifacts import create_markdown_artifact, create_table_artifact
 from blocks.api import API_ERRORS, require_api
 from headrace.looker.extract.receipts import ExtractSummary
 from headrace.looker.extract.wording import described_progress, markdown_summary
-from tasks.artifacts import ProgressArtifact
 from tasks.looker_runs import Extraction
+from tasks.progress_artifact import ProgressArtifact
 
 log = logging.getLogger(__name__)
 
 
-class ExtractArtifact(ProgressArtifact):
-    """The extraction's progress bar in the UI, from the start of the `with` block to its end."""
+def extraction_progress(run: Extraction) -> ProgressArtifact:
+    """The extraction's progress bar in the UI."""
+    progress = run.progress
 
-    def __init__(self, run: Extraction) -> None:
-        super().__init__(run)
-        self._progress = run.progress
+    def told() -> tuple[float, str]:
+        items, expected = progress.totals()
+        return 100.0 * items / expected if expected else 0.0, described_progress(progress)
 
-    def told(self) -> tuple[float, str]:
-        """Percent, and a line per type."""
-        items, expected = self._progress.totals()
-        return 100.0 * items / expected if expected else 0.0, described_progress(self._progress)
+    return ProgressArtifact("headrace-progress", told)
 
 
 def publish_extraction(summary: ExtractSummary) -> None:

@@ -10,7 +10,7 @@ from prefect.task_runners import ThreadPoolTaskRunner
 
 from headrace.pull.receipts import PlanReceipt, ProductReceipt, Status
 from headrace.stopping import Stopped
-from tasks.artifacts import ProgressArtifact
+from tasks.artifacts import pull_progress
 from tasks.observers import tell_started
 from tasks.products import plan_product, pull_product
 from tasks.runs import Run
@@ -26,7 +26,7 @@ def pull_products(run: Run) -> list[ProductReceipt]:
         for product in run.request.products
     }
     tell_started(run)
-    with ProgressArtifact(run) as shown:
+    with pull_progress(run) as shown:
         for ended in _mapped(run, pull_product):
             shown.tick()
             if ended is not None:

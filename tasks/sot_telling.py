@@ -3,18 +3,10 @@
 from __future__ import annotations
 
 import logging
-import time
 from dataclasses import replace
-from types import TracebackType
 from typing import Any
-from uuid import UUID
 
-from prefect.artifacts import (
-    create_markdown_artifact,
-    create_progress_artifact,
-    create_table_artifact,
-    update_progress_artifact,
-)
+from prefect.artifacts import create_markdown_artifact, create_table_artifact
 from prefect.runtime import flow_run
 from prefect.states import Cancelled, Completed, Failed, State
 
@@ -22,58 +14,18 @@ from blocks.api import API_ERRORS, require_api
 from headrace.pull.receipts import Status
 from headrace.sot.reports import SotReport
 from tasks.events import emit
+from tasks.progress_artifact import ProgressArtifact
 from tasks.sot_runs import RUNS, Progress
 
 log = logging.getLogger(__name__)
 
-_UPDATE_S = 1.0
-_REST_S = 30.0
 _MOST_ROWS = 500
 _MOST_EVENTS = 20
 
 
-class ProgressBar:
-    """What a run has done so far, at most once a second; a stream has no known end."""
-
-    def __init__(self, progress: Progress) -> None:
-        self._progress = progress
-        self._id: UUID | None = None
-        self._next = 0.0
-
-    def __enter__(self) -> ProgressBar:
-        self.tick()
-        return self
-
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if exc is None and self._next - time.monotonic() <= _UPDATE_S:
-            self._next = 0.0
-            self.tick(100.0)
-
-    def tick(self, percent: float = 0.0) -> None:
-        """Bring it up to date, if it is time."""
-        now = time.monotonic()
-        if now < self._next:
-            return
-        self._next = now + _UPDATE_S
-        try:
-            require_api()
-            if self._id is None:
-                made = create_progress_artifact(
-                    progress=percent, key="headrace-sot-progress", description=self._progress.text
-                )
-                self._id = made if isinstance(made, UUID) else None
-            else:
-                update_progress_artifact(
-                    self._id, progress=percent, description=self._progress.text
-                )
-        except API_ERRORS as error:
-            log.info("progress is not shown for a while: %s", error)
-            self._next = now + _REST_S
+def log_progress(progress: Progress) -> ProgressArtifact:
+    """How much a run has done so far; a stream has no known end."""
+    return ProgressArtifact("headrace-sot-progress", lambda: (0.0, progress.text), ends_full=True)
 
 
 def conclude_sot(report: SotReport) -> State[SotReport]:

@@ -4,15 +4,9 @@ from __future__ import annotations
 
 from rich.table import Table
 
-from headrace.pull.receipts import ProductReceipt, Status, Summary
-from headrace.pull.wording import duration, ending
-
-_STYLES = {
-    Status.DONE: "green",
-    Status.PARTIAL: "yellow",
-    Status.FAILED: "red",
-    Status.RUNNING_ELSEWHERE: "cyan",
-}
+from headrace.cli.watching import COLOURS
+from headrace.pull.receipts import ProductReceipt, Summary
+from headrace.pull.wording import duration, ending, spent
 
 
 def summary_table(summary: Summary) -> Table:
@@ -23,7 +17,7 @@ def summary_table(summary: Summary) -> Table:
     for name in ("new", "stored", "requests", "watermark", "newest"):
         table.add_column(name, justify="right", no_wrap=True)
     for receipt in summary.products:
-        table.add_row(*_summary_row(receipt), style=_STYLES[receipt.status])
+        table.add_row(*_summary_row(receipt), style=COLOURS[receipt.status.value])
     return table
 
 
@@ -54,15 +48,7 @@ def plan_table(summary: Summary) -> Table:
 def totals_line(summary: Summary) -> str:
     """Requests, quota use and pool use in one line."""
     rows = sum(receipt.new_rows for receipt in summary.products)
-    parts = [
-        f"{rows:,} new trades",
-        f"{summary.requests:,} requests in {duration(summary.elapsed_s)}",
-        f"{summary.throttled:,} throttled",
-        f"{summary.retries:,} repeated",
-        f"quota {summary.quota.rates}",
-    ]
-    if summary.quota.used_share is not None:
-        parts.append(f"{summary.quota.used_share:.1%} of it used")
+    parts = [f"{rows:,} new trades", *spent(summary)]
     if summary.pool_use is not None and not summary.plan:
         parts.append(f"pools {summary.pool_use:.0%} busy")
     return ", ".join(parts)

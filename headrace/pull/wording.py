@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from typing import Protocol
 
 from headrace.pull.progress import RunProgress
-from headrace.pull.receipts import ProductReceipt, Status, Summary
+from headrace.pull.receipts import ProductReceipt, QuotaUse, Status, Summary
 
 _ENDINGS = {
     Status.DONE: "complete",
@@ -28,8 +30,50 @@ def ending(summary: Summary) -> str:
     """How the run ended, and which products did not come to a good end."""
     if summary.stopped:
         return "stopped on request, what is complete is kept"
-    troubled = [r.product for r in summary.products if r.status is not Status.DONE]
-    return _ENDINGS[summary.status] + (f" ({', '.join(troubled)})" if troubled else "")
+    return ended(summary.status, ((r.product, r.status) for r in summary.products))
+
+
+def ended(status: Status, parts: Iterable[tuple[str, Status]]) -> str:
+    """How a run ended, and which parts of it (products, content types) came to no good end."""
+    troubled = [name for name, of_part in parts if of_part is not Status.DONE]
+    return _ENDINGS[status] + (f" ({', '.join(troubled)})" if troubled else "")
+
+
+class Costs(Protocol):
+    """What the summary of every run of requests says of them."""
+
+    @property
+    def requests(self) -> int:
+        """Requests sent."""
+
+    @property
+    def throttled(self) -> int:
+        """Of these, answered 429."""
+
+    @property
+    def retries(self) -> int:
+        """Sent once more."""
+
+    @property
+    def elapsed_s(self) -> float:
+        """Seconds from start to end."""
+
+    @property
+    def quota(self) -> QuotaUse:
+        """What was allowed, and how much of it was used."""
+
+
+def spent(costs: Costs) -> list[str]:
+    """Requests, time and quota, a few words each."""
+    parts = [
+        f"{costs.requests:,} requests in {duration(costs.elapsed_s)}",
+        f"{costs.throttled:,} throttled",
+        f"{costs.retries:,} repeated",
+        f"quota {costs.quota.rates}",
+    ]
+    if costs.quota.used_share is not None:
+        parts.append(f"{costs.quota.used_share:.1%} of it used")
+    return parts
 
 
 def remarks(summary: Summary) -> list[str]:

@@ -3,15 +3,9 @@
 from __future__ import annotations
 
 from headrace.looker.extract.progress import ExtractProgress
-from headrace.looker.extract.receipts import ExtractSummary, Status
-from headrace.pull.wording import duration, plain
+from headrace.looker.extract.receipts import ExtractSummary
+from headrace.pull.wording import duration, ended, plain
 
-_ENDINGS = {
-    Status.DONE: "complete",
-    Status.PARTIAL: "partial: something failed or is missing",
-    Status.FAILED: "failed",
-    Status.RUNNING_ELSEWHERE: "already running elsewhere",
-}
 _FEW = 5
 
 
@@ -29,8 +23,7 @@ def ending(summary: ExtractSummary) -> str:
     """How the run ended, and which types did not come to a good end."""
     if summary.stopped:
         return "stopped on request, what came is kept"
-    troubled = [receipt.type for receipt in summary.types if receipt.status is not Status.DONE]
-    return _ENDINGS[summary.status] + (f" ({', '.join(troubled)})" if troubled else "")
+    return ended(summary.status, ((receipt.type, receipt.status) for receipt in summary.types))
 
 
 def remarks(summary: ExtractSummary) -> list[str]:
