@@ -151,7 +151,7 @@ class Gate:
 
     async def in_thread(self, work: Callable[[StopEvent], T]) -> T:
         """Run work that waits in a thread of this gate; its stop event is set on cancellation."""
-        return await self.session.in_thread(work)
+        return await self.session.threads.run(work)
 
     def moments(self) -> list[int]:
         """When the permits that still count left, latest first, in nanoseconds of the clock."""
@@ -240,7 +240,7 @@ class Admission:
         return self
 
     async def __aenter__(self) -> Admission:
-        self._permit = await self._session.in_thread(self._acquire, self._session.give_back)
+        self._permit = await self._session.threads.run(self._acquire, self._session.give_back)
         return self
 
     def _acquire(self, stop: StopEvent) -> Permit:

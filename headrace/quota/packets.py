@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Sequence
 
 from headrace.quota.lanes import Lane
-from headrace.quota.slots import SPARE, Slot
+from headrace.quota.slot import SPARE, Slot
 
 #: The most permits of a packet: what a killed process can take with it, for one window.
 MOST = 8

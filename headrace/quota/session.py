@@ -5,14 +5,11 @@ A fork shares nothing of this with its parent: the gate makes a new session ther
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import time
-from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from typing import NamedTuple, TypeVar
+from collections.abc import Mapping
+from typing import NamedTuple
 
 from headrace.quota import feedback
 from headrace.quota.anchor import Anchor
@@ -24,16 +21,12 @@ from headrace.quota.exceptions import OutageError
 from headrace.quota.lanes import Lane
 from headrace.quota.packets import Packets
 from headrace.quota.request import Request
-from headrace.quota.slots import SPARE, Slot, SlotBook
+from headrace.quota.slot import SPARE, Slot
+from headrace.quota.slots import SlotBook
+from headrace.quota.threads import WaitingThreads
 from headrace.quota.turnstile import Turnstile
-from headrace.stopping import StopEvent, Stopped
 
 log = logging.getLogger(__name__)
-
-T = TypeVar("T")
-
-#: How many coroutines of a process can wait at once; more of them queue for a thread first.
-_ASYNC_WAITERS = 64
 
 #: A wait longer than this is worth a line in the log, but at most one line in this time.
 _LONG_WAIT = 10 * NS
@@ -86,7 +79,7 @@ class Session:
         self._outage_seen = 0
         self._logged_at = -_LONG_WAIT
         self._closed = False
-        self._pool: ThreadPoolExecutor | None = None
+        self.threads = WaitingThreads()
         if book is not None:
             self._ahead = int(book.config.ahead_ms * MS)
             self.turnstile = Turnstile(clock.now, self._ahead)
@@ -341,7 +334,7 @@ class Session:
         book, slot = self.book, permit.slot
         if book is None or slot is None:
             return
-        pause_s = _asked_pause_s(status, retry_after_s, headers)
+        pause_s = feedback.asked_pause_s(status, retry_after_s, headers, time.time())
         if status == 429 or pause_s:
             book.throttled(permit.left if status == 429 else 0, int(pause_s * NS))
         elif book.slowed and status < 400:
@@ -351,49 +344,14 @@ class Session:
         if book.urgent:
             book.flush()
 
-    async def in_thread(
-        self, work: Callable[[StopEvent], T], undo: Callable[[T], object] | None = None
-    ) -> T:
-        """Run work that waits in a thread.
-
-        When the task is cancelled, the work is called off; if it was done already, it is undone.
-        """
-        stop = StopEvent()
-        future = asyncio.get_running_loop().run_in_executor(self._threads(), work, stop)
-        try:
-            return await asyncio.shield(future)
-        except asyncio.CancelledError:
-            stop.set()
-            with suppress(Stopped):
-                result = await future
-                if undo is not None:
-                    undo(result)
-            raise
-
-    def _threads(self) -> ThreadPoolExecutor:
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(_ASYNC_WAITERS, thread_name_prefix="quota-wait")
-        return self._pool
-
     def close(self) -> None:
         """Sign off and close the files; a second call does nothing."""
         if self._closed:
             return
         self._closed = True
-        if self._pool is not None:
-            self._pool.shutdown()
+        self.threads.close()
         self.breaker.close()
         if self.book is not None:
             for unused in self._packets.drain():
                 self.book.settle(unused, 0)
             self.book.close()
-
-
-def _asked_pause_s(
-    status: int, retry_after_s: float | None, headers: Mapping[str, str] | None
-) -> float:
-    """For how long the server asks everybody to wait, in seconds; 0 if it does not."""
-    wall_s = time.time()
-    if retry_after_s is None and headers and status in (429, 503):
-        retry_after_s = feedback.retry_after_s(headers, wall_s)
-    return max(retry_after_s or 0.0, feedback.pause_s(headers, wall_s) if headers else 0.0)

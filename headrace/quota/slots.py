@@ -21,7 +21,6 @@ import threading
 from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from headrace.quota import schema
 from headrace.quota.clock import MS, Clock
@@ -29,6 +28,7 @@ from headrace.quota.config import QuotaConfig
 from headrace.quota.lanes import NOBODY, OVERTAKES, Lane
 from headrace.quota.overtake import FIXED, Waiting, overtaken
 from headrace.quota.register import Register
+from headrace.quota.slot import Slot
 from headrace.quota.status import BookStatus
 from headrace.quota.storage import StateFile
 from headrace.quota.timing import Timing, windows
@@ -48,47 +48,10 @@ _MOVE = "UPDATE slots SET at = ?, until = ? WHERE seq = ?"
 _RESET = "UPDATE slots SET at = ?, until = ?, passes = ifnull(?, passes) WHERE seq BETWEEN ? AND ?"
 _MOMENTS = "SELECT until FROM slots WHERE until > 0 ORDER BY until DESC"
 
-#: The last part of its guard, which a permit leaves to its caller for getting going.
-SPARE = 3 * MS
 #: A slot this near is not taken from its holder any more.
 _IMMINENT = MS // 5
 #: Old rows go a few at a time, so that a book of millions never makes anybody wait.
 _TRIM_EVERY, _TRIM_ROWS = 16, 64
-
-
-class Slot(NamedTuple):
-    """A booked moment.
-
-    Attributes:
-        ticket: names the booking.
-        seq: the row that holds it.
-        at: the permit leaves no earlier,
-        until: and no later.
-        tight: whether `at` rests on settled moments alone; if not, `tighten` may find an earlier.
-        weight: how many permits it holds, in as many rows, of which `seq` is the last.
-        fixed: whether nobody can take the moment any more. If not, `confirm` it before leaving.
-        polite: whether this process should book no other before this one has left.
-    """
-
-    ticket: int
-    seq: int
-    at: int
-    until: int
-    tight: bool
-    weight: int = 1
-    fixed: bool = False
-    polite: bool = False
-
-    def late(self, now: int) -> bool:
-        """Whether the permit can no longer leave on this slot."""
-        return now > self.until - SPARE
-
-    def singly(self) -> list[Slot]:
-        """The permits of a slot that holds several, each as a slot of its own."""
-        if self.weight == 1:
-            return [self]
-        first = self.seq - self.weight + 1
-        return [self._replace(ticket=seq, seq=seq, weight=1) for seq in range(first, self.seq + 1)]
 
 
 class SlotBook:

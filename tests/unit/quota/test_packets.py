@@ -5,7 +5,7 @@ from __future__ import annotations
 from headrace.quota.clock import MS
 from headrace.quota.lanes import Lane
 from headrace.quota.packets import MOST, Packets
-from headrace.quota.slots import Slot
+from headrace.quota.slot import Slot
 
 LANE = Lane.BACKFILL
 

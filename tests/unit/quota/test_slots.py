@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from headrace.quota import Lane, QuotaConfig
-from headrace.quota.slots import Slot, SlotBook
+from headrace.quota.slot import Slot
+from headrace.quota.slots import SlotBook
 
 S = 1_000_000_000
 MS = 1_000_000
