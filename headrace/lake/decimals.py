@@ -28,9 +28,16 @@ _PRECISION = 38
 _WORD = 1 << 64
 _FIXED = pa.decimal128(_PRECISION, _SCALE)
 _DECIMAL = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?(?:[eE]([+-]?[0-9]{1,9}))?")
-_EVEN = pa.array(range(0, 1 << 15, 2), pa.int32())
+_EVEN = pa.array(range(0, 1 << 16, 2), pa.int32())
 #: Characters of a number that has no more than 19 digits after the point and 20 before it.
 _SHORT = 20
+#: A number of 16 characters, point included, below 10^7: at most 15 digits that count, which is
+#: what a double tells apart (IEEE 754; DBL_DIG in C). Times 10^8 it stays below 2^50.
+_EXACT, _EXACT_BELOW = 16, 1e7
+_PLACES = 1e8
+_LIFT = pa.scalar(10 ** (_SCALE - 8), pa.uint64())
+_LOW_BITS, _LOW_MASK = (pa.scalar(word, pa.uint64()) for word in (20, (1 << 20) - 1))
+_REST_BITS = pa.scalar(64 - 20, pa.uint64())
 _SMALL = rf"^[0-9]{{1,{_PRECISION - _SCALE}}}(?:\.[0-9]{{1,{_SCALE}}})?$"
 
 
@@ -83,14 +90,16 @@ def column_words(column: pa.StringArray) -> tuple[pa.UInt64Array, pa.UInt64Array
 
     Arrow reads short plain numbers as decimals of a fixed scale, exactly or not at all. (It must
     not be given others: version 26 reads a thousand digits as a wrong number, and dies of
-    `0e-999999999`.) Values of another form are taken one by one.
+    `0e-999999999`.) It reads doubles three times as fast, which will do where they tell all values
+    apart. Values of another form are taken one by one.
 
     Raises:
         NotADecimal: naming the first row that is none.
     """
-    if _short_and_plain(column):
+    longest = _longest_plain(column)
+    if longest is not None and longest <= _SHORT:
         try:
-            return _split(column.cast(_FIXED))
+            return (longest <= _EXACT and _by_doubles(column)) or _split(column.cast(_FIXED))
         except pa.ArrowInvalid:
             pass
     small = pc.match_substring_regex(column, _SMALL)
@@ -115,18 +124,43 @@ class NotADecimal(ValueError):
         self.reason = reason
 
 
-def _short_and_plain(column: pa.StringArray) -> bool:
-    """Whether no value is long or holds a letter, so that none has an exponent."""
+def _longest_plain(column: pa.StringArray) -> int | None:
+    """The length of the longest value; None if one has a letter (an exponent) or all are empty."""
     if not len(column):
-        return True
+        return 0
     _, offsets, texts = column.buffers()
     if texts is None:
-        return False  # nothing but empty texts
+        return None  # nothing but empty texts
     ends = pa.Array.from_buffers(pa.int32(), len(column) + 1, [None, offsets], offset=column.offset)
     begin, end = ends[0].as_py(), ends[-1].as_py()
     texts = pa.Array.from_buffers(pa.uint8(), end - begin, [None, texts], offset=begin)
-    longest = pc.max(pc.binary_length(column)).as_py()
-    return bool(0 < longest <= _SHORT and pc.max(texts).as_py() <= ord("9"))
+    longest: int = pc.max(pc.binary_length(column)).as_py()
+    return longest if longest and pc.max(texts).as_py() <= ord("9") else None
+
+
+def _by_doubles(column: pa.StringArray) -> tuple[pa.UInt64Array, pa.UInt64Array] | None:
+    """The words of numbers of at most 16 characters, None unless doubles hold all of them.
+
+    A value of up to 8 places is some whole number of 10^-8. The double nearest to the text gives
+    that number, and the double nearest to that number of 10^-8 is the same one only if it is the
+    same value: both have at most 15 digits, and no two such values share a double.
+
+    Raises:
+        pa.ArrowInvalid: if a text is no number.
+    """
+    doubles = column.cast(pa.float64())
+    bounds = pc.min_max(doubles)
+    low, high = bounds["min"].as_py(), bounds["max"].as_py()
+    if low is None or not (low >= 0 and high < _EXACT_BELOW):
+        return None
+    whole = pc.floor(pc.add(pc.multiply(doubles, _PLACES), 0.5))
+    if not pc.all(pc.equal(pc.divide(whole, _PLACES), doubles)).as_py():
+        return None
+    units = whole.cast(pa.uint64(), safe=False)
+    # 128 bits of units x 10^10: the upper 30 bits and the lower 20 of the units, each in one word.
+    upper = pc.multiply(pc.shift_right(units, _LOW_BITS), _LIFT)
+    lower = pc.shift_right(pc.multiply(pc.bit_wise_and(units, _LOW_MASK), _LIFT), _LOW_BITS)
+    return pc.multiply(units, _LIFT), pc.shift_right(pc.add(upper, lower), _REST_BITS)
 
 
 def _split(values: pa.Decimal128Array) -> tuple[pa.UInt64Array, pa.UInt64Array]:

@@ -60,6 +60,37 @@ def test_the_words_of_a_column_are_those_of_its_values(texts: list[str]) -> None
     assert list(zip(lows.to_pylist(), highs.to_pylist(), strict=True)) == list(map(words_of, texts))
 
 
+def short(whole: int, places: int, fraction: int) -> str:
+    """A number as exchanges send them, of at most 16 characters."""
+    return f"{whole}.{fraction:0{places}d}"[:16] if places else str(whole)
+
+
+SHORT = st.builds(short, st.integers(0, 10**7 + 1), st.integers(0, 9), st.integers(0, 10**9))
+
+
+@given(st.lists(st.one_of(SHORT, st.from_regex(r"\A0{0,3}[0-9]{0,7}\.[0-9]{1,8}\Z")), max_size=40))
+@example(["9999999.99999999", "0.00000001", "0", "1.5"])
+@example(["9999999.99999999", "10000000"])
+@example(["10000000.0000001"])
+@example(["0.12345678", "0.123456789"])
+@example(["1234567.12345678", "1234567.12345679"])
+@example(["0.00000000000001"])
+@example(["0000000000000001", "1048575", "1048576", "92233.72036854"])
+@example(["-0", "-0.5", "1"])
+@example(["18446744073.709", "92233720368.547"])
+def test_numbers_that_doubles_hold_are_read_as_exactly(texts: list[str]) -> None:
+    lows, highs = column_words(pa.array(texts, pa.string()))
+
+    assert list(zip(lows.to_pylist(), highs.to_pylist(), strict=True)) == list(map(words_of, texts))
+
+
+@pytest.mark.parametrize("text", ["", " 1", "1 ", "+", ".", "-", "1-1", "1.2.3", "1,5", "--1"])
+def test_a_short_text_that_is_no_number_is_refused_among_short_numbers(text: str) -> None:
+    with pytest.raises(NotADecimal) as caught:
+        column_words(pa.array(["1.25", text, "3"], pa.string()))
+    assert caught.value.row == 1
+
+
 @given(st.lists(PLAIN, min_size=5, max_size=20), st.integers(0, 4))
 def test_a_slice_of_a_column_is_read_alike(texts: list[str], skipped: int) -> None:
     lows, highs = column_words(pa.array(texts, pa.string()).slice(skipped))
@@ -69,9 +100,10 @@ def test_a_slice_of_a_column_is_read_alike(texts: list[str], skipped: int) -> No
 
 
 def test_a_column_longer_than_any_batch() -> None:
-    lows, _ = column_words(pa.array([str(n) for n in range(40_000)], pa.string()))
+    for ending in ("", ".0000000000000"):  # as doubles, and as decimals
+        lows, _ = column_words(pa.array([f"{n}{ending}" for n in range(70_000)], pa.string()))
 
-    assert lows.to_pylist() == [n * 10**18 % 2**64 for n in range(40_000)]
+        assert lows.to_pylist() == [n * 10**18 % 2**64 for n in range(70_000)]
 
 
 @given(PLAIN, PLAIN)
