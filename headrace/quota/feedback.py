@@ -8,6 +8,7 @@ from __future__ import annotations
 import email.utils
 import math
 from collections.abc import Mapping
+from datetime import UTC
 
 #: Above this a reset header means seconds since 1970, not seconds from now; and far above it,
 #: milliseconds since then.
@@ -91,3 +92,7 @@ def _first_number(headers: Mapping[str, str], names: tuple[str, ...]) -> float |
         if math.isfinite(number):
             return number
     return None
+
+
+def _bounded(seconds: float) -> float:
+    return min(max(0.0, seconds), _LONGEST_S)

@@ -39,6 +39,10 @@ class QuotaRate(NamedTuple):
         raise AssertionError("every interval is a whole number of milliseconds")
 
 
+#: What a quota counts is kept as rows, and moments as nanoseconds in 64 bits.
+_MOST = 1_000_000
+_LONGEST_MS = 366 * _UNITS_MS["d"]
+
 #: No rates: nothing limits the requests.
 UNLIMITED: tuple[QuotaRate, ...] = ()
 
@@ -89,7 +93,13 @@ def _read(part: object) -> QuotaRate:
         raise RatesError(
             f"{part.limit}/{part.interval_ms}ms", "requests and time must be at least 1"
         )
+    if part.limit > _MOST or part.interval_ms > _LONGEST_MS:
+        raise RatesError(_short(str(part)), f"more than {_MOST:,} requests, or than a year")
     return part
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 60 else f"{text[:60]}..."
 
 
 def _check_together(rates: Sequence[QuotaRate]) -> None:
