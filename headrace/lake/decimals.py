@@ -28,7 +28,7 @@ _PRECISION = 38
 _WORD = 1 << 64
 _FIXED = pa.decimal128(_PRECISION, _SCALE)
 _DECIMAL = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?(?:[eE]([+-]?[0-9]{1,9}))?")
-_EVEN = pa.array(range(0, 1 << 16, 2), pa.int32())
+_EVEN = pa.array(range(0, 1 << 15, 2), pa.int32())
 #: Characters of a number that has no more than 19 digits after the point and 20 before it.
 _SHORT = 20
 #: A number of 16 characters, point included, below 10^7: at most 15 digits that count, which is

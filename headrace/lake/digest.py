@@ -36,8 +36,8 @@ from headrace.lake.exceptions import InvalidTrades
 
 _MODULUS = 1 << 128
 _MASK = (1 << 64) - 1
-#: Rows mixed at a time: few calls into Arrow, a quarter of a megabyte for each column of words.
-_BATCH_ROWS = 32_768
+#: Rows mixed at a time: few calls into Arrow, and an eighth of a megabyte per column of words.
+_BATCH_ROWS = 16_384
 _SIDE = re.compile(r"[A-Za-z]{1,16}")
 
 

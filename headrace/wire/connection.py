@@ -5,6 +5,7 @@ from __future__ import annotations
 import select
 import socket
 import ssl
+import struct
 import zlib
 from dataclasses import dataclass
 
@@ -18,6 +19,7 @@ MOST_HEAD_BYTES = 65_536
 MOST_LINE_BYTES = 4_096
 MOST_BODY_BYTES = 256 << 20
 _PIECE_BYTES = 65_536
+_HEAD_PIECE_BYTES = 4_096
 _END_OF_HEAD = b"\r\n\r\n"
 
 
@@ -46,7 +48,10 @@ class Connection:
         self, origin: Origin, limits: Limits, tls: ssl.SSLContext | None, flight: Flight
     ) -> None:
         self._socket = _connected(origin, limits, tls, flight)
-        self._socket.settimeout(limits.read_s)
+        if tls is None:
+            _wait_in_the_kernel(self._socket, limits.read_s)
+        else:
+            self._socket.settimeout(limits.read_s)
         self._poll = select.poll()
         self._poll.register(self._socket, select.POLLIN)
         self._piece = bytearray(_PIECE_BYTES)
@@ -79,7 +84,7 @@ class Connection:
             while head.status < 200:
                 head = self._head()
             body, keeps_open = self._body(head)
-        except TimeoutError as error:
+        except (TimeoutError, BlockingIOError) as error:
             raise Silent("the server sent nothing") from error
         except OSError as error:
             raise Broken(error.strerror or str(error) or type(error).__name__) from error
@@ -91,9 +96,9 @@ class Connection:
         self._open = False
         self._socket.close()
 
-    def _receive(self) -> bytes:
+    def _receive(self, most: int = _PIECE_BYTES) -> bytes:
         """What comes next, empty at the end."""
-        count = self._socket.recv_into(self._piece)
+        count = self._socket.recv_into(self._piece, most)
         return bytes(memoryview(self._piece)[:count])
 
     def _head(self) -> Head:
@@ -101,7 +106,8 @@ class Connection:
         while (end := raw.find(_END_OF_HEAD)) < 0:
             if len(raw) > MOST_HEAD_BYTES:
                 raise Broken("the head of the answer has no end")
-            piece = self._receive()
+            # A head is short, and what comes with it is copied twice more.
+            piece = self._receive(_HEAD_PIECE_BYTES)
             if not piece:
                 raise Broken("cut off in its headers" if raw else "closed without an answer")
             raw += piece
@@ -169,6 +175,17 @@ class Connection:
             self._rest += piece
         line, self._rest = self._rest[:end], self._rest[end + 2 :]
         return line
+
+
+def _wait_in_the_kernel(connected: socket.socket, read_s: float) -> None:
+    """Time-outs of the kernel's own: Python's cost a `poll`, and the GIL twice, for each call.
+
+    A call that takes longer ends with `BlockingIOError`. TLS needs Python's.
+    """
+    span = struct.pack("@ll", *divmod(max(1, round(read_s * 1e6)), 1_000_000))
+    connected.settimeout(None)
+    connected.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, span)
+    connected.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, span)
 
 
 def _connected(
