@@ -5,6 +5,7 @@ time against a discrete-event ideal with the same seed, pools and latencies, dra
 pages alone, and with the one question per product (how far does it go?) that comes before them.
 `cost`: a million trades with the quota lifted; CPU and memory of the bare library and of the flow,
 beside a plain script.
+`memory`: five million trades through the flow, with the quota lifted.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ POOLS = ((1, 1, 24), (1, 6, 150), (2, 6, 150), (5, 9, 270), (5, 12, 270))
 
 
 def run(arguments: Sequence[str]) -> dict[str, Any]:
-    """Both parts, or those named in the arguments."""
-    parts = {"quota": _quota, "cost": _cost}
+    """All parts, or those named in the arguments."""
+    parts = {"quota": _quota, "cost": _cost, "memory": _memory}
     chosen = [name for name in arguments if name in parts] or list(parts)
     with tempfile.TemporaryDirectory() as scratch:
         home = Path(scratch) / "home"
@@ -113,7 +114,7 @@ def _quota_row(scratch: Path, products: int, pool: int, pages: int) -> dict[str,
     }
 
 
-def _cost(scratch: Path, trades: int = 1_000_000, rounds: int = 3) -> dict[str, Any]:
+def _cost(scratch: Path, trades: int = 1_000_000, rounds: int = 5) -> dict[str, Any]:
     measured: dict[str, list[dict[str, Any]]] = {"library": [], "flow": [], "script": []}
     with SimulatedExchangeProcess(f"BTC-USD:{trades}", seed=SEED) as sim:
         arguments = [sim.url, "BTC-USD", str(trades)]
@@ -140,6 +141,16 @@ def _cost(scratch: Path, trades: int = 1_000_000, rounds: int = 3) -> dict[str, 
     return {"trades": trades, "medians": medians, "library_share": round(share, 3)}
 
 
+def _memory(scratch: Path, trades: int = 5_000_000, rounds: int = 2) -> dict[str, Any]:
+    runs = []
+    with SimulatedExchangeProcess(f"BTC-USD:{trades}", seed=SEED) as sim:
+        for round_ in range(rounds):
+            folder = scratch / f"long-{round_}"
+            runs.append(_json_of(["bench.flow_cost", sim.url, "BTC-USD", str(trades), str(folder)]))
+            print(f"{trades:,} trades: {runs[-1]}", flush=True)
+    return {"trades": trades, "runs": runs}
+
+
 def headrace(*arguments: str) -> dict[str, Any]:
     """A backfill by the command line, in a process of its own; its summary."""
     command = [sys.executable, "-m", "headrace.cli.main", "backfill", *arguments, "--json"]
@@ -151,8 +162,14 @@ def headrace(*arguments: str) -> dict[str, Any]:
 
 
 def _json_of(module: list[str]) -> dict[str, Any]:
+    # What this process set for its own Arrow is not the script's: each begins as a shell has it.
+    environment = {k: v for k, v in os.environ.items() if k != "ARROW_DEFAULT_MEMORY_POOL"}
     done = subprocess.run(
-        [sys.executable, "-m", *module], stdout=subprocess.PIPE, check=True, text=True
+        [sys.executable, "-m", *module],
+        stdout=subprocess.PIPE,
+        check=True,
+        text=True,
+        env=environment,
     )
     figures: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return figures
