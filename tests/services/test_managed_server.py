@@ -29,7 +29,7 @@ from headrace.cli.server import (
     managed_api,
 )
 from headrace.cli.server.address import is_healthy
-from headrace.cli.server.status import server_status
+from headrace.cli.server.status import ServerStatus, server_status
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(180)]
 
@@ -113,6 +113,12 @@ def wait_until(true: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
+def answering(server: ManagedServer) -> ServerStatus:
+    """Its status once the API answers in the seconds that such a look gives it."""
+    looks = (server_status(server) for _ in range(20))
+    return next(state for state in looks if state.answers and state.version is not None)
+
+
 def lives(pid: int) -> bool:
     # An orphan stays a zombie in a container whose first process reaps nothing.
     return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
@@ -131,7 +137,7 @@ def test_up_and_down(home: Path) -> None:
     assert {first.started_now, second.started_now} == {True, False}
 
     server = ManagedServer(home)
-    state = server_status(server)
+    state = answering(server)
     assert state.running
     assert state.answers
     assert state.kept

@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Page, expect, sync_playwright
 
 #: Found on the machine, never downloaded by Playwright.
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or ""
@@ -17,6 +17,10 @@ _ARGUMENTS = (
     # the page, ours among them, for as long as the test does not talk to the browser.
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE localhost, EXCLUDE 127.0.0.1",
 )
+
+#: How long a page may take to show what it should, on a machine that is busy with other tests.
+LIMIT_MS = 30_000
+expect.set_options(timeout=LIMIT_MS)
 
 
 @contextmanager
@@ -29,7 +33,7 @@ def browser_page(width: int = 1280, height: int = 900) -> Iterator[Page]:
                 viewport={"width": width, "height": height}, color_scheme="light"
             )
             page = context.new_page()
-            page.set_default_timeout(30_000)
+            page.set_default_timeout(LIMIT_MS)
             yield page
         finally:
             browser.close()
