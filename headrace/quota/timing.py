@@ -147,6 +147,8 @@ class Timing:
         newest, at = moment.newest, moment.at
         group = min(spacing.group for spacing in self._spacings) if self._spacings else most
         owners = max(1, self._register.owners)
+        # Where a whole window may go out at once, nothing but its limit bounds a packet.
+        most = min(most, *(limit for limit, _ in self._windows))
         weight = min(most, (group + moment.behind * (owners - 1)) // owners)
         while weight > 1:
             together, _ = self._earliest(connection, now, state, weight, newest)

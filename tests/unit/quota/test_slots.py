@@ -57,6 +57,17 @@ def test_a_window_is_free_at_first_then_closed_for_its_length(open_book: Open, c
     assert taken(book).at == start + WINDOW
 
 
+@pytest.mark.parametrize(("rates", "most"), [("2/s", 2), ("20/s,3/m", 3), ("5/s,100/m", 5)])
+def test_a_packet_never_holds_more_than_the_smallest_window(
+    open_book: Open, clock: Any, rates: str, most: int
+) -> None:
+    book = open_book(rates)
+    assert taken(book, reach=8).weight <= most
+    for _ in range(most):
+        taken(book)
+    assert taken(book, reach=8).weight <= most
+
+
 def test_an_unsettled_permit_counts_until_its_guard_ends(open_book: Open, clock: Any) -> None:
     book = open_book("1/s")
     taken(book)
