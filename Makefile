@@ -16,10 +16,17 @@ MAKE_VENV = $(PYTHON) -m venv $(VENV)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev demo test test-faults test-slow lint format bench lock clean
+.PHONY: help setup setup-dev demo test test-services test-kills test-faults test-slow lint \
+        format bench lock clean
+
+# Every test runs in one target of `test`, `test-services`, `test-kills`, or is slow: then in
+# `test-slow`, and in `test-faults` if it is about faults.
+PYTEST = $(BIN)/python -m pytest
+FAST   = not slow and not services and not long
+HEAVY  = (services or long) and not slow
 
 help:  ## list the targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-13s %s\n", $$1, $$2}'
 
 setup: $(VENV)/.run-installed  ## build .venv with what a run needs (idempotent)
 
@@ -44,14 +51,20 @@ $(VENV)/.dev-installed: $(VENV)/.run-installed requirements/dev.txt
 demo: setup  ## five products from a simulated exchange into a lake, in Prefect
 	@$(BIN)/headrace demo
 
-test: setup-dev  ## the fast tests (6 to 7 minutes on two cores)
-	@$(BIN)/python -m pytest -m "not slow" -n $(WORKERS) --dist loadfile
+test: setup-dev  ## the fast tests: units, contracts, flows, faults (3 minutes on two cores)
+	@$(PYTEST) -m "$(FAST)" -n $(WORKERS) --dist loadfile
 
-test-faults: setup-dev  ## kill points and random kills, local and S3 (heavy)
-	@$(BIN)/python -m pytest tests/faults -m "slow or not slow"
+test-services: setup-dev  ## on real servers: S3, DynamoDB, Cassandra, Prefect, a browser
+	@$(PYTEST) --ignore tests/faults -m "$(HEAVY)" -n $(WORKERS) --dist loadfile
 
-test-slow: setup-dev  ## every heavy test
-	@$(BIN)/python -m pytest -m slow
+test-kills: setup-dev  ## the reduced kill matrix: local, S3, in flows
+	@$(PYTEST) tests/faults -m "$(HEAVY)" -n $(WORKERS) --dist loadfile
+
+test-faults: setup-dev  ## every fault and kill test, many at random (an hour)
+	@$(PYTEST) tests/faults -m "slow or not slow"
+
+test-slow: setup-dev  ## every slow test, of faults and all else (hours)
+	@$(PYTEST) -m slow
 
 lint: setup-dev  ## ruff, types, import layers
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .

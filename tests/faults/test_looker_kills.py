@@ -69,6 +69,7 @@ def kill_and_finish(tmp_path, rounds, seed):
     return repeated / (needed * rounds)
 
 
+@pytest.mark.long
 def test_after_kills_at_random_moments_the_vault_equals_the_server(tmp_path):
     assert kill_and_finish(tmp_path, rounds=3, seed=1) <= 0.01
 

@@ -25,6 +25,7 @@ from headrace.sim import (
 
 pytestmark = pytest.mark.flows
 
+LONG = pytest.mark.long
 QUICK = {"workers": 3, "chunk_concurrency": 4}
 
 
@@ -33,7 +34,9 @@ def lake(tmp_path):
     return tmp_path / "lake"
 
 
-@pytest.mark.parametrize("n", [0, 1, 999, 1000, 1001, 2000, 2500, 25_300])
+@pytest.mark.parametrize(
+    "n", [0, 1, 1000, 1001, *(pytest.param(n, marks=LONG) for n in (999, 2000, 2500, 25_300))]
+)
 def test_every_trade_once_and_exact_in_as_few_requests_as_it_takes(lake, n):
     with SimulatedExchange(f"BTC-USD:{n}", seed=n) as sim:
         summary = run_backfill(sim, lake, ["BTC-USD"], **QUICK)
@@ -51,6 +54,7 @@ def test_every_trade_once_and_exact_in_as_few_requests_as_it_takes(lake, n):
         assert_lake_equals_source(lake, sim, "BTC-USD")
 
 
+@LONG
 def test_one_million_trades_dense_and_a_sparse_history(lake):
     tape = ("BTC-USD:1000000", "THIN-USD:300000,density=0.05", "GAP-USD:90000,gaps=0.4")
     with SimulatedExchange(*tape, seed=11) as sim:
@@ -63,7 +67,7 @@ def test_one_million_trades_dense_and_a_sparse_history(lake):
         assert len(parts) <= 10
 
 
-@pytest.mark.parametrize("first", [734, 1001, 250_500])
+@pytest.mark.parametrize("first", [734, *(pytest.param(n, marks=LONG) for n in (1001, 250_500))])
 def test_a_history_that_begins_late_is_covered_from_id_1(lake, first):
     spec = f"NEW-USD:1500,first_id={first}"
     with SimulatedExchange(spec, seed=2) as sim:

@@ -25,7 +25,10 @@ def go_down_for(sim: SimulatedExchange, seconds: float) -> None:
 
 @pytest.mark.parametrize(
     ("outage_s", "cooldown_s", "pages"),
-    [(3, 0.5, 40), pytest.param(60, 5, 120, marks=pytest.mark.slow)],
+    [
+        pytest.param(3, 0.5, 40, marks=pytest.mark.long),
+        pytest.param(60, 5, 120, marks=pytest.mark.slow),
+    ],
 )
 def test_the_run_waits_goes_on_and_ends_complete(
     tmp_path, monkeypatch, outage_s, cooldown_s, pages
