@@ -10,7 +10,7 @@ from prefect.task_runners import ThreadPoolTaskRunner
 
 from headrace.errors import HeadraceError
 from headrace.exchange.planning import Chunk
-from headrace.leases import LeaseHeld, hold
+from headrace.leases import LeaseHeld
 from headrace.logs import about
 from headrace.pull.exceptions import TokenBehind
 from headrace.pull.job import ProductJob
@@ -67,11 +67,11 @@ def plan_product(run: str, product: str) -> PlanReceipt:
 def _pulled(run: Run, product: str, *, above: int = 0) -> ProductReceipt:
     job = run.new_job(product)
     try:
-        with hold(
-            run.leases,
-            job.turns.run(run.request.planner),
-            run_id=run.id,
+        with job.turns.at_work(
+            run.request.planner,
+            run.id,
             ttl_s=run.settings.lease_ttl_s,
+            replaces=run.request.full_refresh,
             stop=run.stop,
             on_lost=job.lease_lost,
             above=above,

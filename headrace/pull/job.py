@@ -119,6 +119,9 @@ class ProductJob:
         self._before = self._checkpoints.load(self._lake.exchange, self.product)
         if lease is not None and self._before and self._before.fencing_token >= lease.token:
             raise TokenBehind(self.product, token=lease.token, noted=self._before.fencing_token)
+        if lease is not None and self._request.full_refresh:
+            # A piece beside a part that is replaced would not be known as one of it any more.
+            self._lake.sweep(self.product)
         self._ledger = opened_ledger(self._lake, self.product, self._before, self._tell)
         covered = self._ledger.covered
         self._survey = survey(
@@ -197,7 +200,7 @@ class ProductJob:
         """
         if self._lease is None:
             raise RuntimeError("a dry run has nothing to commit")
-        self._upkeep()
+        self._upkeep(last=last)
         self._take_stock()
         if last and not self.stop.is_set():
             self._count()
@@ -293,14 +296,23 @@ class ProductJob:
                 )
                 self._ledger.cover((begin, end))
 
-    def _upkeep(self) -> None:
+    def _upkeep(self, *, last: bool) -> None:
         """Sweep and merge, unless somebody else is at it or the run has to end."""
         if self.stop.is_set():
             return
+        if self._request.full_refresh:
+            # The turn is this run's anyway (`Turns.at_work`), and what is merged while chunks are
+            # on their way would be what they are about to replace.
+            if last:
+                self._sweep_and_merge()
+            return
         with self.turns.upkeep(self._run_id) as ours:
             if ours:
-                self._lake.sweep(self.product)
-                self._lake.merge_due(self.product)
+                self._sweep_and_merge()
+
+    def _sweep_and_merge(self) -> None:
+        self._lake.sweep(self.product)
+        self._lake.merge_due(self.product)
 
     def _take_stock(self) -> None:
         """Bring the books up to what the names say: an ingest may store beside a backfill."""

@@ -3,18 +3,22 @@
 A backfill and an ingest of one product may work side by side. Each is one lease, so that there is
 one of its kind. Their parts cannot collide, since both cut the same grid into blocks
 (docs/adr/0004); what they must not do at once is to sweep and merge, which is a third lease, taken
-for the moment and left to whoever has it.
+for the moment and left to whoever has it. A run that replaces parts holds that one, too, from its
+beginning to its end: a merge that has read a part before it is replaced would bring the old one
+back, and take the new one away.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
-from headrace.leases import Lease, LeaseHeld, LeaseStore, Standing, hold
+from headrace.leases import Lease, LeaseHeld, LeaseLost, LeaseStore, Standing, hold
+from headrace.leases.machine import THIS_MACHINE, Machine
+from headrace.stopping import STOP, StopEvent
 
 _PLANNERS = ("backfill", "ingest")
 _UPKEEP_TTL_S = 120.0
@@ -61,10 +65,52 @@ class Turns:
     def __init__(self, leases: LeaseStore, source: str, product: str, lake: str) -> None:
         self._leases = leases
         self._stem = f"{source}/{product}@{lake_tag(lake)}"
+        self._upkeep = f"{self._stem}:upkeep"
 
     def run(self, planner: str) -> str:
         """Name of the lease of a run: one `backfill` and one `ingest` at a time."""
         return f"{self._stem}:{planner}"
+
+    @contextmanager
+    def at_work(
+        self,
+        planner: str,
+        run_id: str,
+        *,
+        ttl_s: float,
+        replaces: bool = False,
+        stop: StopEvent = STOP,
+        on_lost: Callable[[LeaseLost], None] | None = None,
+        above: int = 0,
+        machine: Machine = THIS_MACHINE,
+    ) -> Iterator[Lease]:
+        """The lease of a run for a `with` block; see `headrace.leases.hold`.
+
+        Args:
+            replaces: the run replaces parts, so nobody else may sweep or merge meanwhile.
+
+        Raises:
+            LeaseHeld: a run of the kind is under way, or somebody is just merging what this one
+                is to replace.
+        """
+        names = [self.run(planner), *([self._upkeep] if replaces else [])]
+        with ExitStack() as held:
+            leases = [
+                held.enter_context(
+                    hold(
+                        self._leases,
+                        name,
+                        run_id=run_id,
+                        ttl_s=ttl_s,
+                        stop=stop,
+                        on_lost=on_lost,
+                        above=above,
+                        machine=machine,
+                    )
+                )
+                for name in names
+            ]
+            yield leases[0]
 
     def backfill_is_under_way(self) -> bool:
         """Whether somebody holds the backfill's lease."""
@@ -97,7 +143,7 @@ class Turns:
     def upkeep(self, run_id: str) -> Iterator[bool]:
         """A turn at sweeping and merging: False if somebody else has it."""
         try:
-            with hold(self._leases, f"{self._stem}:upkeep", run_id=run_id, ttl_s=_UPKEEP_TTL_S):
+            with hold(self._leases, self._upkeep, run_id=run_id, ttl_s=_UPKEEP_TTL_S):
                 yield True
         except LeaseHeld:
             yield False

@@ -24,7 +24,7 @@ from headrace.exchange.planning import Sizing
 from headrace.lake import Grid, PartListing, RawLake
 from headrace.lake.faults import Fault, FaultyStore
 from headrace.lake.rows import rows_between
-from headrace.leases import LeaseHeld, hold
+from headrace.leases import LeaseHeld
 from headrace.leases.exceptions import LeaseStoreUnavailable
 from headrace.leases.lease import Lease
 from headrace.leases.machine import Liveness
@@ -455,11 +455,11 @@ class PullProcess:
         """What the product task does, one chunk after the other."""
         job = self.job
         try:
-            with hold(
-                self.leases,
-                job.turns.run(self.planner),
-                run_id=self.run_id,
+            with job.turns.at_work(
+                self.planner,
+                self.run_id,
                 ttl_s=TTL_S,
+                replaces=self.request.full_refresh,
                 stop=self.stop,
                 on_lost=job.lease_lost,
                 machine=self._machine,
@@ -467,7 +467,7 @@ class PullProcess:
             ) as lease:
                 job.prepare(lease)
                 self._fetch_all()
-                job.commit()
+                job.commit(last=True)
         except TokenBehind as behind:
             return self._pulled(behind.token)
         except LeaseHeld as error:

@@ -14,7 +14,7 @@ from support.exchange import FakeClient, rows_of
 from headrace.coverage import IntervalSet
 from headrace.exchange.planning import Sizing, whole_pages
 from headrace.lake import Grid, RawLake
-from headrace.leases import SqliteLeases, hold
+from headrace.leases import LeaseHeld, SqliteLeases
 from headrace.pull.job import ProductJob
 from headrace.pull.progress import RunProgress
 from headrace.pull.receipts import Status
@@ -62,10 +62,7 @@ def keep(lake: RawLake, lo: int, hi: int) -> None:
             lake.write(PRODUCT, begin, end, rows, source="localhost", fetched_at=NOW)
 
 
-def refresh(
-    folder: Path, lake: RawLake, pages_per_chunk: int, stop_after: int | None = None, **asked: int
-):
-    """One refresh; its job, and the requests that it took. May be asked to stop after a chunk."""
+def new_job(folder: Path, lake: RawLake, **asked: int) -> ProductJob:
     client = FakeClient(IDS)
     client.stats = SimpleNamespace(requests_for=lambda _product: client.requests)
     request = build_request(
@@ -76,19 +73,21 @@ def refresh(
         full_refresh=True,
         **asked,
     )
-    leases = SqliteLeases(folder / "leases")
-    job = ProductJob(
+    return ProductJob(
         PRODUCT,
         request,
         run_id="me",
         client=client,
         lake=lake,
         checkpoints=Kept(),
-        leases=leases,
+        leases=SqliteLeases(folder / "leases"),
         progress=RunProgress(in_flight=1),
         stop=StopEvent(),
     )
-    sizing = Sizing(
+
+
+def sizing(pages_per_chunk: int) -> Sizing:
+    return Sizing(
         GRID.cell_pages,
         in_flight=2,
         pool=2,
@@ -96,14 +95,21 @@ def refresh(
         latency_s=None,
         pages_per_chunk=pages_per_chunk,
     )
-    with hold(leases, job.turns.run("backfill"), run_id="me", ttl_s=60) as lease:
+
+
+def refresh(
+    folder: Path, lake: RawLake, pages_per_chunk: int, stop_after: int | None = None, **asked: int
+):
+    """One refresh; its job, and the requests that it took. May be asked to stop after a chunk."""
+    job = new_job(folder, lake, **asked)
+    with job.turns.at_work("backfill", "me", ttl_s=60, replaces=True) as lease:
         job.prepare(lease)
-        for number, chunk in enumerate(job.chunks(sizing)):
+        for number, chunk in enumerate(job.chunks(sizing(pages_per_chunk))):
             if number == stop_after:
                 job.stop.set()
             job.keep(job.fetch(chunk))
         job.commit(last=True)
-    return job, client.requests
+    return job, job.receipt().requests
 
 
 def assert_refreshed(lake: RawLake, lo: int, hi: int, before: IntervalSet) -> None:
@@ -151,6 +157,54 @@ def test_a_range_that_cuts_parts_of_many_sizes(tmp_path, lake, pages_per_chunk) 
     assert requests <= 21 + 3
     assert set(lake.read(PRODUCT, 1, 4_000).column("price").to_pylist()) == {"9.9"}
     assert set(lake.read(PRODUCT, 4_001).column("price").to_pylist()) == {"1.5"}
+
+
+def test_parts_are_not_merged_while_they_are_replaced(tmp_path, lake) -> None:
+    """The page that was missing comes first and makes the cell a full one, due to be merged."""
+    for lo in range(10_001, 19_001, 1_000):
+        keep(lake, lo, lo + 999)
+    before = lake.coverage(PRODUCT)
+    job = new_job(tmp_path, lake, from_id=10_001, to_id=20_000)
+    with job.turns.at_work("backfill", "me", ttl_s=60, replaces=True) as lease:
+        job.prepare(lease)
+        for chunk in reversed(list(job.chunks(sizing(1)))):
+            job.keep(job.fetch(chunk))
+            job.commit()
+        job.commit(last=True)
+
+    assert_refreshed(lake, 10_001, 20_000, before)
+    assert lake.parts(PRODUCT).hidden == ()
+    assert (10_001, 20_000) in {(part.lo, part.hi) for part in lake.parts(PRODUCT).parts}
+
+
+def test_a_piece_beside_a_part_that_is_replaced_goes_first(tmp_path, lake) -> None:
+    keep(lake, 10_001, 14_000)
+    before = lake.coverage(PRODUCT)
+    rows = outdated(11_001, 12_000)
+    lake.write(PRODUCT, 11_001, 12_000, rows, source="localhost", fetched_at=NOW)
+
+    refresh(tmp_path, lake, 0, from_id=10_001, to_id=14_000)
+
+    assert_refreshed(lake, 10_001, 14_000, before)
+    assert lake.parts(PRODUCT).hidden == ()
+
+
+def test_who_replaces_parts_and_who_merges_them_keep_each_other_out(tmp_path, lake) -> None:
+    turns = new_job(tmp_path, lake).turns
+    with turns.at_work("backfill", "me", ttl_s=60, replaces=True):
+        with turns.upkeep("another") as ours:
+            assert not ours
+        with turns.at_work("ingest", "another", ttl_s=60):
+            pass
+    with turns.upkeep("another") as ours:
+        assert ours
+        with (
+            pytest.raises(LeaseHeld, match="run another"),
+            turns.at_work("backfill", "me", ttl_s=60, replaces=True),
+        ):
+            pass
+        with turns.at_work("backfill", "me", ttl_s=60):
+            pass
 
 
 ANSWERED = st.tuples(st.integers(0, 23), st.integers(1, 10), st.integers(0, 999)).map(
