@@ -242,6 +242,30 @@ def test_a_killed_runner_is_started_anew_and_its_run_is_concluded(
 
 
 @pytest.mark.slow
+def test_a_run_that_is_told_to_end_keeps_what_is_complete(
+    server: Server, sim: SimulatedExchange, slow: dict
+) -> None:
+    lake = server.folder / "told"
+    run_id = server.start("backfill/on-demand", **slow, lake="told")
+    wait_until(lambda: len(parts(lake)) >= 4, 90, "the first parts")
+    [process] = [
+        each
+        for each in processes_of(server.home)
+        if each.environ().get("PREFECT__FLOW_RUN_ID") == run_id
+    ]
+    process.send_signal(signal.SIGTERM)
+    process.wait(10)
+    assert server.ended(run_id, 60)["state_type"] in ("CANCELLED", "CRASHED")
+    kept = parts(lake)
+    assert len(kept) >= 4
+    assert [path for path in lake.rglob("*.tmp") if path.is_file()] == []
+
+    again = server.start("backfill/on-demand", **{**slow, "chunk_concurrency": 9}, lake="told")
+    assert server.ended(again)["state_type"] == "COMPLETED"
+    assert len(rows(lake, "BTC-USD")) == sim.newest_id("BTC-USD")
+
+
+@pytest.mark.slow
 def test_a_killed_supervisor_leaves_nothing_and_up_mends_it(server: Server) -> None:
     [supervisor] = [
         each

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import uuid4
 
+from headrace.audit.aside import is_set_aside
 from headrace.coverage import IntervalSet
 from headrace.lake import RawLake, open_lake
 from headrace.sim import SimulatedExchange
@@ -42,6 +43,13 @@ class Place:
     def coverage(self, product: str) -> IntervalSet:
         """The covered ranges, from names."""
         return self.open().coverage(product)
+
+    def uploads(self) -> list[str]:
+        """Keys of multipart uploads into the bucket that nobody completed."""
+        if self.endpoint is None:
+            return []
+        listed = s3_client(self.endpoint).list_multipart_uploads(Bucket=BUCKET)
+        return [upload["Key"] for upload in listed.get("Uploads", ())]
 
     def copy(self) -> Path:
         """A folder with every object as it is named: the lake itself, or a copy of the bucket."""
@@ -110,20 +118,32 @@ class Truth:
         assert checkpoint is None or not checkpoint.coverage - listing.coverage
         return listing.coverage
 
-    def assert_complete(self, place: Place) -> None:
+    def assert_complete(self, place: Place, *, healed: bool = False) -> None:
         """After a whole run: the source's trades and nothing else, and a checkpoint that says so.
 
         Every file counts as any reader of the folder sees it: a piece beside its merged part would
-        double rows, and a temporary file is no name of ours.
+        double rows, and a temporary file is no name of ours. What was set aside may stand in a
+        lake that was `healed`.
         """
         raw, copy = place.open(), place.copy()
+        assert place.uploads() == []
         assert_lake_equals_source(copy, self.sim, self.product)
         listing = raw.parts(self.product)
+        for part in listing.parts:
+            raw.verify(part)
         names = {path.name for path in copy.rglob("*") if path.is_file()}
+        if healed:
+            names -= {name for name in names if is_set_aside(name)}
         assert names == {"_grid.json", *(part.key.rpartition("/")[2] for part in listing.parts)}
         checkpoint = saved_checkpoint(self.api_url, raw.store.location, self.product)
-        newest = self.sim.newest_id(self.product)
+        newest = self._newest_trade()
         assert checkpoint is not None
         assert checkpoint.coverage == listing.coverage == IntervalSet.of((1, newest))
         assert (checkpoint.watermark, checkpoint.newest) == (newest, newest)
         assert checkpoint.failed == ()
+
+    def _newest_trade(self) -> int:
+        """The highest id that is a trade; the tape may end in a hole."""
+        end = self.sim.newest_id(self.product)
+        ids = self.sim.history(self.product).columns(max(1, end - 10_000), end).trade_id
+        return int(ids[-1])

@@ -16,7 +16,8 @@ from headrace.cli.server import RunningServer
 from headrace.sim import SimulatedExchange
 from tests.support.places import Place, Truth
 
-COMMAND = (str(Path(sys.executable).with_name("headrace")), "{flow}")
+HEADRACE = str(Path(sys.executable).with_name("headrace"))
+COMMAND = (HEADRACE, "{flow}")
 MODULE = (sys.executable, "-m", "flows.{flow}")
 PRODUCT = "BTC-USD"
 
@@ -82,14 +83,19 @@ class Headrace:
         **environment: str,
     ) -> subprocess.Popen[str]:
         """Start a flow; keyword arguments are variables of its environment."""
+        return self.start_command(
+            *(word.format(flow=flow) for word in command),
+            *(product, "--json", "--rate", "none"),
+            *("--base-url", self.sim.url, "--lake", lake or self.place.location),
+            *(options or SMALL_CHUNKS),
+            **environment,
+        )
+
+    def start_command(self, *words: str, **environment: str) -> subprocess.Popen[str]:
+        """Start a command line as it is, with what it has to find in its environment."""
         own = {name: text for name, text in os.environ.items() if not name.startswith(_FOREIGN)}
         return subprocess.Popen(
-            [
-                *(word.format(flow=flow) for word in command),
-                *(product, "--json", "--rate", "none"),
-                *("--base-url", self.sim.url, "--lake", lake or self.place.location),
-                *(options or SMALL_CHUNKS),
-            ],
+            words,
             env={
                 **own,
                 "HEADRACE_HOME": str(self.home),
