@@ -52,7 +52,7 @@ demo: setup  ## five products from a simulated exchange into a lake, in Prefect
 	@$(BIN)/headrace demo
 
 test: setup-dev  ## the fast tests: units, contracts, flows, faults (3 minutes on two cores)
-	@$(PYTEST) -m "$(FAST)" -n $(WORKERS) --dist loadfile
+	@$(PYTEST) -m "$(FAST)" -n $(WORKERS) --dist worksteal
 
 test-services: setup-dev  ## on real servers: S3, DynamoDB, Cassandra, Prefect, a browser
 	@$(PYTEST) --ignore tests/faults -m "$(HEAVY)" -n $(WORKERS) --dist loadfile

@@ -126,7 +126,7 @@ def test_200_threads_in_a_process(tmp_path: Path) -> None:
 # -- lanes and greed ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("where", ["here", "elsewhere"])
+@pytest.mark.parametrize("where", ["here", pytest.param("elsewhere", marks=pytest.mark.long)])
 def test_ingest_beside_a_greedy_backfill_waits_two_seconds_at_most(
     tmp_path: Path, where: str
 ) -> None:
@@ -164,6 +164,7 @@ def _ingest_beside_threads(folder: Path, threads: int) -> list[int]:
     return waits
 
 
+@pytest.mark.long
 def test_a_greedy_ingest_does_not_starve_backfill() -> None:
     done = run("headrace", "40/s", [Want(threads=4, lane="INGEST"), Want(threads=4)], seconds=5)
     ingest, backfill = (len(grants) for grants in done.grants)

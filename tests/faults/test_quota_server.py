@@ -54,6 +54,7 @@ def keep_asking(gate: Gate, server: StrictServer, seconds: float, threads: int) 
             work.result()
 
 
+@pytest.mark.long
 def test_a_strict_window_with_jitter_is_hardly_ever_exceeded(tmp_path: Path) -> None:
     chance = random.Random(7)
     server = StrictServer(10, 1.0, lambda: chance.random() * 0.04)

@@ -48,6 +48,7 @@ def _start(path: Path, number: int, threads: int, upserts: int) -> subprocess.Po
     )
 
 
+@pytest.mark.long
 def test_fifty_threads_in_four_processes_beside_a_reader(tmp_path: Path) -> None:
     with new_vault(tmp_path) as vault:
         path = vault.path

@@ -88,14 +88,18 @@ def smaller_class(lake, _form):
         register_type(ProductCheckpoint)
 
 
-UNUSABLE = {
-    "a smaller class": smaller_class,
-    "garbage": lambda lake, _form: put(lake, {"checkpoint": "\x00garbage"}),
-}
+def garbage(lake, _form):
+    put(lake, {"checkpoint": "\x00garbage"})
 
 
 @pytest.mark.filterwarnings("ignore:Type .* has key 'headrace-checkpoint'")
-@pytest.mark.parametrize("spoil", UNUSABLE.values(), ids=UNUSABLE.keys())
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        pytest.param(smaller_class, id="a smaller class", marks=pytest.mark.long),
+        pytest.param(garbage, id="garbage"),
+    ],
+)
 def test_a_damaged_checkpoint_is_refused_and_a_rebuild_mends_it(lake, sim, spoil):
     run_backfill(sim, lake, ["BTC-USD"], to_id=4000, **QUICK)
     before = load(lake)
@@ -163,6 +167,7 @@ def test_an_older_checkpoint_is_upgraded_without_a_word(lake, sim):
     assert load(lake).rows == 9000
 
 
+@pytest.mark.long
 def test_tokens_rise_although_the_leases_are_lost_and_the_clock_was_set_back(
     lake, sim, tmp_path, monkeypatch
 ):

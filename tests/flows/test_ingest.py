@@ -98,6 +98,7 @@ def test_many_ingests_leave_few_files(lake):
         assert_lake_equals_source(lake, sim, "BTC-USD")
 
 
+@pytest.mark.long
 def test_backfill_and_ingest_of_one_product_work_side_by_side(lake):
     with SimulatedExchange("BTC-USD:300000", seed=7, latency="constant:s=0.05") as sim:
         done = {}

@@ -266,6 +266,7 @@ def test_heads_of_a_newer_version_are_refused(headrace: Any, source: Path, log: 
     assert write(source, log).status is Status.DONE, "a write does not hang on them"
 
 
+@pytest.mark.long
 def test_a_migration_through_the_flow(headrace: Any, log: str, tmp_path: Path) -> None:
     chained, prev_hash = [], 0
     for number, body in enumerate(BODIES, 1):
