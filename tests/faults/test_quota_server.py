@@ -10,6 +10,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
+
 from headrace.quota import BreakerChange, BreakerConfig, Gate, Phase, QuotaConfig, open_gate
 
 

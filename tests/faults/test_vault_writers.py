@@ -8,6 +8,7 @@ import threading
 import time
 from pathlib import Path
 
+import pytest
 from support.vaults import dashboard, new_vault
 
 from headrace.looker.vault import Vault
