@@ -455,7 +455,30 @@ def test_any_schedule_comes_right() -> None:
     run_state_machine_as_test(PullMachine, settings=_settings(20, 20))
 
 
+def test_who_slept_between_lease_and_checkpoint_leaves_the_lake_to_its_successor() -> None:
+    """It reads the names, sees the token of who has taken over, and finds a third one at work."""
+    world = World(Exchange(5_000))
+    sleeper = world.start("backfill")
+    sleeper.advance_to("load")
+    sleeper.frozen = True
+    world.pass_time(2 * TTL_S + 10)
+    second = world.start("backfill")
+    second.advance()
+    world.exchange.grow(3_000)
+    third = world.start("backfill")
+    third.advance_to("page")
+    sleeper.frozen = False
+    sleeper.advance()
+    assert second.receipt.status is Status.DONE
+    assert sleeper.receipt.status is Status.RUNNING_ELSEWHERE
+    assert sleeper.store.touched
+    assert not sleeper.store.changed
+    third.advance()
+    assert third.receipt.status is Status.DONE
+    assert world.lake.read(PRODUCT).equals(world.exchange.rows(1, world.exchange.newest))
+
+
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_many_schedules_come_right() -> None:
     run_state_machine_as_test(PullMachine, settings=_settings(400, 40))

@@ -205,10 +205,11 @@ class _Store(FaultyStore):
     def __init__(self, world: World, pid: int, pause: Pause) -> None:
         super().__init__(world.objects)
         self._world, self._pid, self._pause = world, pid, pause
-        self.touched = False
+        self.touched = self.changed = False
 
     def _meet(self, action: Any, key: str, call: Callable[[], Any]) -> Any:
         self.touched = True
+        self.changed |= action in ("put", "put_if_absent", "delete")
         writes = action in ("put", "put_if_absent")
         temporary = f"{key}.{self._pid}"
         if writes:
@@ -298,7 +299,9 @@ class SteppedRenewal(Renewal):
     under_way: list[SteppedRenewal]
 
     def start(self) -> None:
-        self.under_way = PullProcess.by_thread().renewals
+        process = PullProcess.by_thread()
+        process.held_a_lease = True
+        self.under_way = process.renewals
         self.under_way.append(self)
 
     def stop(self) -> None:
@@ -332,6 +335,7 @@ class PullProcess:
         self.run_id = f"run-{pid}"
         self.frozen = False
         self.saved = False
+        self.held_a_lease = False
         self.troubled = False
         self.alone = True
         self.receipt: ProductReceipt | None = None
@@ -489,7 +493,10 @@ class PullProcess:
     def _judge(self, receipt: ProductReceipt) -> None:
         """What a run says of itself must be true when it says it."""
         if receipt.status is Status.RUNNING_ELSEWHERE:
-            assert not self.store.touched, "touched the lake without a lease"
+            # Whoever slept between lease and checkpoint has looked at the lake before it noticed
+            # that it comes too late, gave the lease back, and found its successor at work.
+            assert self.held_a_lease or not self.store.touched, "touched the lake without a lease"
+            assert not self.store.changed, "changed the lake, and says that another run is at it"
             assert not self.saved
             return
         exchange, covered = self.world.exchange, self.world.listing.coverage
