@@ -39,6 +39,8 @@ from headrace.leases.machine import THIS_MACHINE, Liveness
 from headrace.leases.model import Process
 from tests.services_fixtures import moto_url  # noqa: F401
 
+pytestmark = pytest.mark.services
+
 NAME = "coinbase/BTC-USD"
 REGION = "eu-west-1"
 
