@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import platformdirs
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from headrace.errors import ConfigurationError
@@ -20,10 +20,16 @@ def _default_home() -> Path:
     return Path(platformdirs.user_state_dir("headrace", appauthor=False))
 
 
-class Settings(BaseSettings):
-    """Everything that is read from `HEADRACE_*` variables."""
+#: A length of time that arithmetic in nanoseconds can hold.
+Seconds = Annotated[float, Field(gt=0, le=1e9)]
 
-    model_config = SettingsConfigDict(env_prefix="HEADRACE_", frozen=True, extra="ignore")
+
+class Settings(BaseSettings):
+    """Everything that is read from `HEADRACE_*` variables; an empty one is as good as unset."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="HEADRACE_", frozen=True, extra="ignore", env_ignore_empty=True
+    )
 
     home: Path = Field(
         default_factory=_default_home,
@@ -42,10 +48,10 @@ class Settings(BaseSettings):
         description="Where leases live: empty for a file in the state folder, or "
         "dynamodb://TABLE?region=REGION to share them between machines.",
     )
-    lease_ttl_s: Annotated[float, Field(gt=0)] = Field(
+    lease_ttl_s: Seconds = Field(
         default=60.0, description="Seconds after which a silent holder of a lease is gone."
     )
-    breaker_cooldown_s: Annotated[float, Field(gt=0)] = Field(
+    breaker_cooldown_s: Seconds = Field(
         default=300.0, description="First pause of the circuit breaker, in seconds."
     )
     log_format: Literal["human", "json"] = Field(
@@ -82,6 +88,12 @@ class Settings(BaseSettings):
         default="data/sot",
         description="The source-of-truth log: a folder, or cql://HOST/KEYSPACE.",
     )
+
+    @field_validator("home")
+    @classmethod
+    def _wherever_we_are(cls, home: Path) -> Path:
+        """The same folder for every process: the servers we start have folders of their own."""
+        return home.expanduser().absolute()
 
     @property
     def quota_folder(self) -> Path:

@@ -10,7 +10,6 @@ import math
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from urllib.parse import urlsplit
 
 from prefect.runtime import flow_run
 
@@ -18,6 +17,7 @@ from blocks.checkpoint import BlockCheckpoints
 from blocks.resolve import exchange_of, lake_of, quota_of
 from headrace.exchange import ExchangeClient
 from headrace.exchange.planning import Sizing
+from headrace.exchange.transport import quota_name
 from headrace.lake import RawLake
 from headrace.leases import LeaseStore, open_leases
 from headrace.logs import hide
@@ -155,7 +155,7 @@ def open_run(run_id: str, request: PullRequest) -> Iterator[Run]:
         opened.enter_context(logs_of_run(run_id, settings))
         stop = opened.enter_context(stop_on_signals())
         lake = lake_of(request.lake).open(stop)
-        host = urlsplit(exchange.base_url).netloc.rpartition("@")[2]
+        host = quota_name(exchange.base_url)
         gate = quota.gate(settings.quota_folder, host, outage_limit_s=request.outage_limit_s)
         opened.callback(gate.close)
         gate.on_breaker_change(emit_breaker_change)

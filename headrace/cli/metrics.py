@@ -6,7 +6,6 @@ import json
 import sys
 from pathlib import Path
 from typing import Annotated, Any
-from urllib.parse import urlsplit
 
 import typer
 from rich.console import Console
@@ -14,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from headrace.errors import ConfigurationError
+from headrace.exchange.transport import quota_name
 from headrace.metrics import CATALOGUE, MetricsSettingError, check_metrics
 from headrace.metrics.alarms import Thresholds, prometheus_rules, put_alarms
 from headrace.settings import load_settings
@@ -87,7 +87,7 @@ def cloudwatch(
 
     limits = Thresholds(response_s, error_rate, throttles_per_minute, breaker_opens, data_age_s)
     place = namespace or _configured_namespace()
-    host = source or urlsplit(load_settings().coinbase_url).netloc.rpartition("@")[2]
+    host = source or quota_name(load_settings().coinbase_url)
     names = put_alarms(make_client(region or None), place, host, limits, actions=action or [])
     if as_json:
         typer.echo(json.dumps({"namespace": place, "source": host, "alarms": names}))

@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import sys
 from typing import Annotated
-from urllib.parse import urlsplit
 
 import msgspec
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from headrace.exchange.client import ExchangeClient, ProductInfo
-from headrace.exchange.transport import Transport, checked_base_url
+from headrace.exchange.transport import Transport, checked_base_url, quota_name
+from headrace.logs.redaction import safe_text
 from headrace.quota import QuotaConfig, open_gate, parse_rates
 from headrace.settings import load_settings
 
@@ -32,7 +33,7 @@ def products(
     settings = load_settings()
     url = checked_base_url(base_url or settings.coinbase_url)
     rates = parse_rates(",".join(rate) or settings.rate)
-    quota = QuotaConfig(name=urlsplit(url).netloc, rates=rates)
+    quota = QuotaConfig(name=quota_name(url), rates=rates)
     with Transport(url) as transport:
         transport.check_reachable()
         gate = open_gate(settings.quota_folder, quota, outage_limit_s=0.0)
@@ -54,7 +55,7 @@ def _table(found: list[ProductInfo]) -> Table:
     table = Table("product", "base", "quote", "status", "trading")
     for product in found:
         trading = {None: "", True: "disabled", False: "enabled"}[product.trading_disabled]
-        table.add_row(
-            product.id, product.base_currency, product.quote_currency, product.status or "", trading
-        )
+        texts = (product.id, product.base_currency, product.quote_currency, product.status or "")
+        # As Text: what the exchange sends is no markup, and nothing that moves the cursor.
+        table.add_row(*(Text(safe_text(text)) for text in texts), trading)
     return table

@@ -18,6 +18,7 @@ from headrace.exchange.exceptions import (
     ConnectionFailed,
     Contradiction,
     ExchangeError,
+    PutOff,
     RequestRefused,
     RetriesExhausted,
     ServerError,
@@ -25,7 +26,7 @@ from headrace.exchange.exceptions import (
     TransientError,
     UnknownProduct,
 )
-from headrace.exchange.pages import PAGE_LIMIT, Page, decode_page
+from headrace.exchange.pages import PAGE_LIMIT, UNREADABLE, Page, decode_page
 from headrace.exchange.retrying import RetryPolicy
 from headrace.exchange.signing import Credentials, sign
 from headrace.exchange.transport import Response, Transport
@@ -34,6 +35,9 @@ from headrace.quota import Gate, Lane
 from headrace.stopping import StopEvent
 
 Answer = TypeVar("Answer")
+
+#: 408 (a server's own time-out, often of an idle connection) and 425: the same request, later.
+_ANOTHER_TIME = (408, 425)
 
 #: A `Retry-After` beyond this is not taken at its word; the breaker is there for long outages.
 LONGEST_RETRY_AFTER_S = 300.0
@@ -189,9 +193,12 @@ class ExchangeClient:
                     raise
                 admission.answered(status=response.status, headers=response.headers)
                 return answer
-            admission.answered(
-                status=response.status, retry_after_s=retry_after_s, headers=response.headers
-            )
+            if type(refused) is BadAnswer:
+                admission.bad_answer()
+            else:
+                admission.answered(
+                    status=response.status, retry_after_s=retry_after_s, headers=response.headers
+                )
             raise refused
 
 
@@ -263,6 +270,17 @@ def _refusal(response: Response, retry_after_s: float | None) -> ExchangeError |
         return error
     if status >= 500:
         return ServerError(f"the server failed ({status}{said})", status=status)
+    if status in _ANOTHER_TIME:
+        return PutOff(f"the server did not take the request now ({status}{said})", status=status)
+    if status < 300:
+        return BadAnswer(f"the server answered {status} instead of 200 with a body", status=status)
+    if status < 400:
+        return RequestRefused(
+            f"the server answers with a redirect ({status}{_target(response)}), which is never "
+            "followed",
+            status=status,
+            hint="If that is the API's address now, give it as base_url",
+        )
     if status == 404:
         return UnknownProduct(
             f"the exchange does not know it ({status}{said})",
@@ -276,9 +294,15 @@ def _said(response: Response) -> str:
     """The server's own short words, never a page of markup."""
     try:
         message = _MESSAGE.decode(response.body).message
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNREADABLE:
         return ""
     return f": {message[:120]}" if message else ""
+
+
+def _target(response: Response) -> str:
+    """Where a redirect points to, as the server has it, in few and printable characters."""
+    location = response.headers.get("Location")
+    return f" to {location[:120]!r}" if location else ""
 
 
 def _placed(error: ExchangeError, product: str, cursor: int | None) -> ExchangeError:
@@ -308,7 +332,7 @@ def _check_known(page: Page, known: int | None) -> None:
 def _read_products(body: bytes) -> list[ProductInfo]:
     try:
         return _PRODUCTS.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except UNREADABLE as error:
         raise BadAnswer(f"the body is no list of products ({error})", status=200) from error
 
 
@@ -324,7 +348,7 @@ def parse_retry_after(text: str | None, *, clock: Callable[[], float] = time.tim
     except ValueError:
         try:
             moment = email.utils.parsedate_to_datetime(text)
-        except ValueError:
+        except (ValueError, OverflowError):
             return None
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=UTC)

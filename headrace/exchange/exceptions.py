@@ -59,8 +59,12 @@ class Throttled(TransientError):
     retry_after_s: float | None = None
 
 
+class PutOff(TransientError):
+    """The server answered 408 or 425: it did not take this request now, and says nothing else."""
+
+
 class BadAnswer(TransientError):
-    """The status was 200, but the body is not a page of trades: HTML, cut off, or another shape."""
+    """The status says success, but the body is no page of trades: HTML, cut, of another shape."""
 
 
 class StuckPage(BadAnswer):

@@ -99,19 +99,21 @@ def first_id_since(
     on single trades down to a page and takes the lowest id of it that is late enough.
     """
 
-    def time_below(cursor: int) -> tuple[int, datetime] | None:
-        page = client.page(product, cursor, limit=1, lane=lane)
-        return (page.last_id, _times(page)[0]) if len(page) else None
+    def time_below(cursor: int) -> tuple[int, datetime]:
+        # The first trade lies below every cursor here, so an empty answer is never believed.
+        page = client.page(product, cursor, limit=1, lane=lane, known=history.first)
+        return page.last_id, _times(page)[-1]
 
     early, late = history.first - 1, history.newest + 1
     while late - early > PAGE_LIMIT:
         middle = (early + late) // 2
-        found = time_below(middle + 1)
-        if found is None or found[0] <= early or found[1] < moment:
+        found, time = time_below(middle + 1)
+        if found <= early or time < moment:
             early = middle
         else:
-            late = found[0]
-    page = client.page(product, late + 1, lane=lane)
+            late = found
+    known = late if late <= history.newest else history.newest
+    page = client.page(product, late + 1, lane=lane, known=known)
     late_enough = [
         trade_id
         for trade_id, time in zip(page.trades.column(0).to_pylist(), _times(page), strict=True)

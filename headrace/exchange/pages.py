@@ -18,14 +18,17 @@ import pyarrow.compute as pc
 
 from headrace.exchange.exceptions import BadAnswer, StuckPage, ValueRefused
 from headrace.exchange.times import parse_times
+from headrace.lake.decimals import canonical_decimal
 from headrace.trades import RAW_SCHEMA
 
 #: Rows of a full page: the exchange's default and maximum for `limit`.
 PAGE_LIMIT = 1000
 
 _MAX_ID = 2**63 - 1
-_DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?", re.ASCII)
+_LETTER = re.compile(r"[A-Za-z]")
 _TEXT_ID = re.compile(r"[1-9][0-9]{0,18}")
+#: Of a value that is refused, so much is quoted.
+_QUOTED = 60
 
 
 class _Row(msgspec.Struct, gc=False):
@@ -43,6 +46,9 @@ class _TextIdRow(_Row, gc=False):
 
     trade_id: int | str  # type: ignore[assignment]
 
+
+#: What decoding a body from outside may raise; the last of them for one that is nested deeply.
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 _DECODER = msgspec.json.Decoder(list[_Row])
 _TEXT_ID_DECODER = msgspec.json.Decoder(list[_TextIdRow])
@@ -83,7 +89,7 @@ def decode_page(body: bytes, *, product: str, after: int | None) -> Page:
     """
     try:
         rows = _rows(body, product, after)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except UNREADABLE as error:
         start = body[:60].decode("utf-8", "replace").strip()
         raise BadAnswer(
             f"the body is not a page of trades ({error}); it begins {start!r}",
@@ -127,7 +133,9 @@ def _check_ids(ids: list[int], product: str, after: int | None) -> None:
         raise BadAnswer("the page is not ordered by id", product=product, cursor=after, status=200)
     if ids[0] < 1 or ids[-1] > _MAX_ID:
         worst = ids[0] if ids[0] < 1 else ids[-1]
-        raise ValueRefused(f"trade_id {worst} is outside 1..2^63-1", product=product, cursor=after)
+        raise ValueRefused(
+            f"trade_id {_quoted(worst)} is outside 1..2^63-1", product=product, cursor=after
+        )
     if after is not None and ids[-1] >= after:
         raise StuckPage(
             f"the page goes up to id {ids[-1]}, which is not below its cursor",
@@ -140,7 +148,7 @@ def _check_ids(ids: list[int], product: str, after: int | None) -> None:
 def _from_text(text: str, product: str, after: int | None) -> int:
     if not _TEXT_ID.fullmatch(text):
         raise ValueRefused(
-            f"trade_id {text!r} is no positive integer", product=product, cursor=after
+            f"trade_id {_quoted(text)} is no positive integer", product=product, cursor=after
         )
     return int(text)
 
@@ -162,21 +170,26 @@ class _Exact:
             raise self._refused(index, message) from error
 
     def decimals(self, texts: list[str], name: str) -> pa.Array:
-        """The texts unchanged, once each is known to be a finite decimal number.
+        """The texts unchanged, once each is known to be a decimal number that the lake can hold.
 
         Arrow reads as a float what is a plain decimal, an infinity or not a number; a finite sum
-        rules the last two out. What does not pass that is looked at one by one.
+        rules the last two out. What does not pass that, or holds a letter, and so perhaps an
+        exponent without end, is looked at one by one.
         """
         column = self.strings(texts, name)
         try:
             total = pc.sum(column.cast(pa.float64())).as_py()
         except pa.ArrowInvalid:
             total = math.nan
-        if total is None or math.isfinite(total):
+        if total is None or (math.isfinite(total) and not _LETTER.search("".join(texts))):
             return column
         for index, text in enumerate(texts):
-            if not _DECIMAL.fullmatch(text):
-                raise self._refused(index, f"{name} {text!r} is no decimal number")
+            try:
+                canonical_decimal(text)
+            except ValueError:
+                raise self._refused(
+                    index, f"{name} {_quoted(text)} is no decimal number that can be held"
+                ) from None
         return column
 
     def strings(self, texts: list[str], name: str) -> pa.Array:
@@ -186,10 +199,18 @@ class _Exact:
         except UnicodeEncodeError:
             for index, text in enumerate(texts):
                 if any("\ud800" <= character <= "\udfff" for character in text):
-                    raise self._refused(index, f"{name} {text!r} is no Unicode text") from None
+                    raise self._refused(
+                        index, f"{name} {_quoted(text)} is no Unicode text"
+                    ) from None
             raise
 
     def _refused(self, index: int, problem: str) -> ValueRefused:
         return ValueRefused(
             f"trade {self.ids[index]}: {problem}", product=self.product, cursor=self.after
         )
+
+
+def _quoted(value: object) -> str:
+    """A value in a message, which stays short whatever was sent."""
+    text = repr(value)
+    return text if len(text) <= _QUOTED else f"{text[:_QUOTED]}..."

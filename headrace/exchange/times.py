@@ -12,8 +12,14 @@ import re
 from datetime import UTC, datetime, timedelta, timezone
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 TIME_TYPE = pa.timestamp("us", tz="UTC")
+
+#: The years that a datetime knows, in microseconds; Arrow's calendar goes on before and after.
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FIRST_US = (datetime.min.replace(tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
+_LAST_US = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
 
 _TIME = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d):(\d\d)(?:\.(\d+))?(?:(Z)|([+-])(\d\d):?(\d\d)?)",
@@ -54,9 +60,16 @@ def parse_times(texts: list[str]) -> pa.Array:
     """
     try:
         # Arrow's own parser is exact for up to six digits and refuses the rest.
-        return pa.array(texts, pa.string()).cast(TIME_TYPE)
+        moments = pa.array(texts, pa.string()).cast(TIME_TYPE)
     except pa.ArrowInvalid:
-        pass
+        return _one_by_one(texts)
+    span = pc.min_max(moments.cast(pa.int64()))
+    if len(moments) and not (span["min"].as_py() >= _FIRST_US and span["max"].as_py() <= _LAST_US):
+        return _one_by_one(texts)
+    return moments
+
+
+def _one_by_one(texts: list[str]) -> pa.Array:
     moments: list[datetime] = []
     for index, text in enumerate(texts):
         try:

@@ -27,6 +27,10 @@ from headrace.wire import Broken, Flight, Limits, Origin, Pool, Silent, Unreacha
 USER_AGENT = f"headrace/{__version__}"
 #: What may stand in a request's path and headers: no space or line end can slip in.
 _TARGET = re.compile(r"/[\x21-\x7e]*")
+_VISIBLE = re.compile(r"[\x21-\x7e]*")
+#: A name, an address or an IPv6 address in brackets, and a port. No zone: it has no place in HTTP.
+_LONGEST_HOST = 128
+_HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_][A-Za-z0-9_.-]*)(:[0-9]+)?")
 _VALUE = re.compile(r"[\x20-\x7e]*")
 
 
@@ -177,22 +181,39 @@ class Transport:
 
 
 def checked_base_url(text: str) -> str:
-    """The URL without a trailing slash.
+    """The URL in its one spelling: host in small letters, no default port, no trailing slash.
+
+    One server is one spelling, because a quota is named after it (`quota_name`).
 
     Raises:
-        ConfigurationError: if it is no http or https URL with a host.
+        ConfigurationError: if it is no http or https URL with a host. The message does not repeat
+            a URL that may hold a password.
     """
     hint = "Give the API's address, for example https://api.exchange.coinbase.com"
+    if "@" in text:
+        raise ConfigurationError("base_url must not hold credentials", hint=hint)
     try:
-        url = parse_url(text)
-    except urllib3.exceptions.LocationParseError as error:
-        raise ConfigurationError(f"base_url {text!r} is no URL", hint=hint) from error
-    try:
-        Origin.of(text)
-    except ValueError as error:
-        raise ConfigurationError(f"base_url {text!r} is no http or https URL", hint=hint) from error
-    if url.query or url.fragment or url.auth:
+        parse_url(text)
+        origin = Origin.of(text)
+    except (urllib3.exceptions.LocationParseError, ValueError) as error:
         raise ConfigurationError(
-            "base_url must not hold credentials, a query or a fragment", hint=hint
+            f"base_url {text!r} is no http or https URL with a host", hint=hint
+        ) from error
+    if "?" in text or "#" in text:
+        raise ConfigurationError("base_url must not hold a query or a fragment", hint=hint)
+    path = urlsplit(text).path.rstrip("/")
+    host = origin.host_header
+    if not _VISIBLE.fullmatch(path) or not _HOST.fullmatch(host) or len(host) > _LONGEST_HOST:
+        raise ConfigurationError(
+            f"base_url {text!r} is too long or holds what cannot stand there", hint=hint
         )
-    return text.rstrip("/")
+    return f"{origin.scheme}://{origin.host_header}{path}"
+
+
+def quota_name(base_url: str) -> str:
+    """What a server's quota is called on this machine: its host, and its port if it is special.
+
+    Raises:
+        ConfigurationError: as `checked_base_url`.
+    """
+    return Origin.of(checked_base_url(base_url)).host_header

@@ -16,6 +16,9 @@ from headrace.quota import parse_rates
 
 MAX_IN_FLIGHT = 200
 
+#: No limit in seconds is longer than this, some thirty years.
+LONGEST_S = 1e9
+
 #: `lake`, `base_url` and `rate` may name saved configuration instead: `block:NAME`.
 BLOCK_PREFIX = "block:"
 
@@ -67,7 +70,7 @@ class PullRequest(BaseModel):
     lake: Annotated[str, Field(min_length=1)]
     base_url: str
     rate: str
-    outage_limit_s: Annotated[float, Field(ge=0)] = 3600.0
+    outage_limit_s: Annotated[float, Field(ge=0, le=LONGEST_S)] = 3600.0
 
     @field_validator("products", mode="before")
     @classmethod

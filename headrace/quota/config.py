@@ -38,7 +38,7 @@ class QuotaConfig(_Settings):
         retry_after_cap_s: the longest `Retry-After` (or reset header) that is believed.
     """
 
-    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9\[][A-Za-z0-9._:\[\]-]{0,127}$")]
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_\[][A-Za-z0-9._:\[\]-]{0,127}$")]
     rates: tuple[QuotaRate, ...]
     burst: Annotated[int, Field(ge=1)] | None = None
     guard_ms: Annotated[float, Field(gt=0, le=1000)] = 20.0

@@ -27,6 +27,8 @@ class Origin:
         if parts.scheme not in _PORTS or not parts.hostname:
             raise ValueError("not an http or https URL with a host")
         parts.hostname.encode("idna")
+        if parts.port == 0:
+            raise ValueError("port 0 is no port")
         return cls(parts.scheme, parts.hostname, parts.port or _PORTS[parts.scheme])
 
     @property

@@ -130,6 +130,40 @@ def test_the_kind_of_a_failure_is_its_status_not_its_digits(sim, client):
     assert unknown.value.status == 404
 
 
+@pytest.mark.parametrize("status", [202, 204, 206, 408, 425])
+def test_a_success_without_a_page_and_a_request_put_off_are_asked_again(sim, client, status):
+    sim.add_fault(Fault(action=Respond(status=status, body=""), calls=3))
+    assert ids(client.page("BTC-USD", 5001)) == list(range(4001, 5001))
+    assert client.stats.retries == 3
+
+
+def test_a_redirect_is_not_followed_but_told(sim, client, gate):
+    to = {"Location": "https://elsewhere.example/\x1b[31m" + "x" * 500}
+    for status in (301, 302, 303, 307, 308):
+        sim.add_fault(Fault(action=Respond(status=status, body="", headers=to), calls=1))
+        with pytest.raises(RequestRefused, match=rf"redirect \({status} to 'https://else") as told:
+            client.page("BTC-USD", 5001)
+        assert "base_url" in told.value.hint
+        assert "\x1b" not in str(told.value)
+        assert len(str(told.value)) < 400
+    assert client.stats.requests == 5
+    assert gate.status().breaker.phase is Phase.CLOSED
+
+
+ODD_PAUSES = ["inf", "nan", "-1", "0", "soon", "Mon, 01 Jan 2024 00:00:00 +99999999999999"]
+
+
+@pytest.mark.parametrize("text", ODD_PAUSES)
+def test_a_pause_that_makes_no_sense_is_a_plain_429(sim, tmp_path, text):
+    headers = {"Retry-After": text, "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": text}
+    sim.add_fault(Fault(action=Respond(status=429, headers=headers), calls=2))
+    config = QuotaConfig(name="sim", rates=parse_rates("1000/s"), retry_after_cap_s=0.2)
+    with open_gate(tmp_path / "quota", config) as gate, Transport(sim.url) as transport:
+        client = ExchangeClient(transport, gate, policy=QUICK)
+        assert len(client.page("BTC-USD", 5001)) == 1000
+        assert client.stats.throttled == 2
+
+
 @pytest.mark.parametrize("status", [400, 401, 403, 404])
 def test_what_stays_refused_is_asked_once_and_is_no_failure_of_the_server(
     sim, client, gate, status
@@ -237,5 +271,7 @@ def test_retry_after_in_all_its_forms():
     assert read("7") == 7
     assert read(format_datetime(now + timedelta(seconds=30), usegmt=True)) == 30
     assert read("100000") == LONGEST_RETRY_AFTER_S
-    for nothing in (None, "0", "-5", "soon", "nan", format_datetime(now - timedelta(hours=1))):
+    no_zone = "Mon, 01 Jan 2024 00:00:00 +99999999999999"
+    past = format_datetime(now - timedelta(hours=1))
+    for nothing in (None, "0", "-5", "soon", "nan", "inf", no_zone, past):
         assert read(nothing) is None

@@ -6,11 +6,11 @@ import sqlite3
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from headrace.doctor.databases import damage, reading
 from headrace.doctor.model import Examined, Finding, ok, problem, warning
 from headrace.errors import ConfigurationError
+from headrace.exchange.transport import quota_name as named_quota
 from headrace.pull.request import BLOCK_PREFIX
 from headrace.quota import QuotaConfig, format_rates, parse_rates
 from headrace.quota.clock import MonotonicClock
@@ -46,8 +46,11 @@ def recorded_config(name: str, path: Path) -> QuotaConfig:
 
 
 def quota_name(base_url: str) -> str:
-    """The name of the quota of an exchange: the host that counts."""
-    return urlsplit(base_url).netloc.rpartition("@")[2]
+    """The name of the quota of an exchange; "" if the address is none, which is told elsewhere."""
+    try:
+        return named_quota(base_url)
+    except ConfigurationError:
+        return ""
 
 
 def _of_file(examined: Examined, name: str, path: Path) -> Iterator[Finding]:

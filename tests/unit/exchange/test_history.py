@@ -5,9 +5,10 @@ from datetime import UTC, datetime
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.exchange import FakeClient
+from support.exchange import FakeClient, rows_of
 
 from headrace.exchange.history import History, both_ends, first_id, first_id_since, newest_id
+from headrace.exchange.pages import Page
 
 
 def first_of(client, newest):
@@ -58,3 +59,29 @@ def test_a_time_means_the_first_trade_at_or_after_it(ids, second):
     moment = datetime.fromtimestamp(second, UTC)
     expected = min((i for i in ids if i >= second), default=max(ids) + 1)
     assert first_id_since(FakeClient(ids), "X-USD", moment, history) == expected
+
+
+class Glitching(FakeClient):
+    """Answers one request with an empty page, as a cache with a stale answer does."""
+
+    def __init__(self, ids, at):
+        super().__init__(ids)
+        self.at = at
+
+    def page(self, product, after, *, limit=1000, lane=None, known=None):
+        page = super().page(product, after, limit=limit, lane=lane, known=known)
+        if self.requests - 1 != self.at or after is None:
+            return page
+        # The client takes no such answer where a trade is known, and asks again.
+        return Page(product, after, rows_of([])) if known is None else page
+
+
+@pytest.mark.parametrize("at", range(20))
+def test_one_empty_answer_moves_neither_the_beginning_nor_a_time(at):
+    ids = range(500_000, 530_000)
+    client = Glitching(ids, at)
+    lowest = client.page("X-USD", 1001)
+    assert first_id(client, "X-USD", 529_999, lowest) == 500_000
+    history = History(500_000, 529_999)
+    moment = datetime.fromtimestamp(512_345, UTC)
+    assert first_id_since(Glitching(ids, at), "X-USD", moment, history) == 512_345

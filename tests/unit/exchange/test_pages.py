@@ -183,3 +183,46 @@ def test_recorded_pages_are_read_without_loss():
         }
         digits = original["time"].rstrip("Z").partition(".")[2].ljust(6, "0")
         assert f"{trade['time']:%f}" == digits
+
+
+@pytest.mark.parametrize("text", ["1e-99999999", "1e9999", "-1E-401", "0e-9999999999"])
+def test_an_exponent_that_no_reader_could_write_out_is_refused_with_its_trade(text):
+    with pytest.raises(ValueRefused, match="BTC-USD after=50: trade 42: price '"):
+        page_of(row(42, price=text), row(41), after=50)
+
+
+@pytest.mark.parametrize("text", ["0000-01-01T00:00:00Z", "9999-12-31T23:59:59-14:00"])
+def test_a_time_outside_the_calendar_is_refused_with_its_trade(text):
+    with pytest.raises(ValueRefused, match="trade 7: not a time"):
+        page_of(row(8), row(7, time=text))
+
+
+def test_a_body_nested_without_end_is_a_bad_answer():
+    body = b'[{"trade_id":1,"note":' + b"[" * 200_000
+    with pytest.raises(BadAnswer, match="BTC-USD after=77"):
+        decode_page(body, product="BTC-USD", after=77)
+
+
+@pytest.mark.parametrize("long", [row("9" * 5000), row(int("9" * 4000)), row(1, size="x" * 5000)])
+def test_what_is_refused_is_quoted_in_part(long):
+    with pytest.raises(ValueRefused) as refused:
+        page_of(long)
+    assert len(str(refused.value)) < 200
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"\xef\xbb\xbf[]",
+        b"[]x",
+        b"[][]",
+        b"[NaN]",
+        json.dumps([row(1)]).encode("utf-16"),
+        json.dumps([row(1, price=1.5)]).encode(),
+        json.dumps([row(1)]).replace('"trade_id": 1', '"trade_id": 9007199254740993.0').encode(),
+        json.dumps([row(1)]).replace('"trade_id": 1', '"trade_id": 1e3').encode(),
+    ],
+)
+def test_what_only_a_lenient_reader_would_take_is_refused(body):
+    with pytest.raises(BadAnswer):
+        decode_page(body, product="BTC-USD", after=None)

@@ -19,6 +19,11 @@ NOW = 1_700_000_000.0
         ("inf", None),
         ("1e999", None),
         ("nan", None),
+        ("5, 10", 5.0),
+        ("Tue, 14 Nov 2023 22:13:30 -0000", 10.0),
+        ("Tue, 14 Nov 2023 22:13:30 +99999999999999", None),
+        ("Tue, 14 Nov 99999 22:13:30 GMT", None),
+        ("1e300", 366 * 86_400.0),
     ],
 )
 def test_reads_retry_after(value: str, seconds: float | None) -> None:
@@ -40,6 +45,8 @@ def test_no_retry_after_says_nothing() -> None:
         ({"RateLimit-Remaining": "none", "RateLimit-Reset": "7"}, 0.0),
         ({"RateLimit-Remaining": "0", "RateLimit-Reset": "inf"}, 0.0),
         ({"RateLimit-Remaining": "nan", "RateLimit-Reset": "7"}, 0.0),
+        ({"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": str((NOW + 5) * 1000)}, 5.0),
+        ({"RateLimit-Remaining": "0", "RateLimit-Reset": "1e300"}, 366 * 86_400.0),
         ({}, 0.0),
     ],
 )

@@ -39,6 +39,8 @@ def test_writes_what_it_reads(text: str) -> None:
     ("value", "named"),
     [
         ("0/s", "0/1000ms"),
+        ("1/9999999999999d", "than a year"),
+        ("9" * 400 + "/s", "more than"),
         ("10/0s", "10/"),
         ("-1/s", "-1/s"),
         ("1.5/s", "1.5/s"),
