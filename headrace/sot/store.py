@@ -133,10 +133,12 @@ class BatchLimits:
     Attributes:
         records: records per batch.
         size_bytes: bytes of frames per batch, before compression.
+        together: batches of one symbol per call of `commit`.
     """
 
     records: int
     size_bytes: int
+    together: int = 1
 
 
 class SotStore(Protocol):
@@ -173,11 +175,23 @@ class SotStore(Protocol):
         """
         ...
 
+    def claim_all(self, symbol_ids: Sequence[int], *, first_seq: int) -> list[Head]:
+        """`claim` each of these different symbols; a store may make them durable together.
+
+        If it raises, some may have been claimed; claiming them again is safe.
+        """
+        ...
+
     def commit(self, batches: Sequence[Batch]) -> list[Outcome]:
         """Store each batch, or not, by itself; answers in the same order.
 
-        Batches of several symbols may come in one call, at most one per symbol, each claimed
-        before. A store may make them durable together; each is atomic by itself.
+        Batches of several symbols may come in one call, each claimed before, and of one symbol
+        up to `limits.together`, each of which goes on from the one before it. A store may make
+        them durable together; each is atomic by itself. When one is refused, those of its symbol
+        behind it are refused with it.
+
+        Raises:
+            ValueError: more batches of one symbol than that, or a symbol that was never claimed.
         """
         ...
 

@@ -143,10 +143,50 @@ def test_batches_of_many_symbols_stand_for_themselves(store: SotStore) -> None:
     assert stored_frames(store, 16) == chains[2].frames
 
 
-def test_one_symbol_twice_in_a_call_is_a_mistake_of_the_caller(store: SotStore) -> None:
+def test_more_of_one_symbol_in_a_call_than_the_store_takes_is_a_mistake(store: SotStore) -> None:
     chain = Chain.claimed(store, 7)
-    with pytest.raises(ValueError, match="one batch per symbol"):
-        store.commit([chain.batch(), chain.batch()])
+    with pytest.raises(ValueError, match="per symbol"):
+        store.commit([chain.batch() for _ in range(store.limits.together + 1)])
+
+
+def test_batches_of_one_symbol_go_on_from_each_other(store: SotStore) -> None:
+    chains = [Chain.claimed(store, symbol_id) for symbol_id in (7, 8, 15)]
+    for count in range(1, store.limits.together + 1):
+        batches = [chain.batch(2) for _ in range(count) for chain in chains]
+        outcomes = store.commit(batches)
+        assert {outcome.answer for outcome in outcomes} == {Answer.COMMITTED}
+        assert [outcome.head.position for outcome in outcomes] == [b.after for b in batches]
+    for chain in chains:
+        assert stored_frames(store, chain.symbol_id) == chain.frames
+
+
+def test_with_a_batch_those_of_its_symbol_behind_it_are_refused(store: SotStore) -> None:
+    if store.limits.together < 4:
+        pytest.skip("it takes fewer batches of one symbol")
+    chain, other = Chain.claimed(store, 7), Chain.claimed(store, 15)
+    again = chain.write(store, 2)
+    fits, fits_too = chain.batch(1), chain.batch(1)
+    fenced = replace(chain.batch(1), epoch=99)
+    other_batch = other.batch(1)
+    outcomes = store.commit([again, fits, other_batch, fits_too])
+    assert [outcome.answer for outcome in outcomes] == ["moved", "moved", "committed", "moved"]
+    assert {o.head.position for o in (outcomes[0], *outcomes[1::2])} == {again.after}
+    outcomes = store.commit([fits, fits_too, fenced, chain.batch(1)])
+    assert [outcome.answer for outcome in outcomes] == ["committed"] * 2 + ["fenced"] * 2
+    assert outcomes[-1].head.position == fits_too.after
+    assert stored_frames(store, 7) == again.frames + fits.frames + fits_too.frames
+
+
+def test_symbols_are_claimed_together_as_one_by_one(store: SotStore) -> None:
+    store.claim(8, first_seq=1)
+    chain = Chain.claimed(store, 7)
+    chain.write(store, 3)
+    heads = store.claim_all([23, 8, 7, 15], first_seq=5)
+    assert [(head.symbol_id, head.epoch) for head in heads] == [(23, 1), (8, 2), (7, 2), (15, 1)]
+    assert [head.first_seq for head in heads] == [5, 5, 1, 5]
+    assert heads[2].position == chain.position
+    assert [store.head(head.symbol_id) for head in heads] == heads
+    assert store.claim_all([], first_seq=1) == []
 
 
 def test_interleaved_symbols_of_one_shard_keep_their_own_chains(store: SotStore) -> None:

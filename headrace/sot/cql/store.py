@@ -55,6 +55,10 @@ class CqlStore:
         """As `SotStore.claim`."""
         return self._chains.claim(symbol_id, first_seq)
 
+    def claim_all(self, symbol_ids: Sequence[int], *, first_seq: int) -> list[Head]:
+        """As `SotStore.claim_all`: one after the other, since each is a partition of its own."""
+        return [self._chains.claim(symbol_id, first_seq) for symbol_id in symbol_ids]
+
     def commit(self, batches: Sequence[Batch]) -> list[Outcome]:
         """As `SotStore.commit`."""
         return self._commits.commit(batches)

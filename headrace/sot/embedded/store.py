@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
@@ -11,6 +12,8 @@ from typing import Final
 from headrace.sot.embedded.asides import Key, key_of, pack_keys, pack_parked, unpack_parked
 from headrace.sot.embedded.charter import DEFAULT_VOLUMES, load, load_or_make
 from headrace.sot.embedded.entry import Entry, Kind, make
+from headrace.sot.embedded.index import SymbolIndex
+from headrace.sot.embedded.judging import judge
 from headrace.sot.embedded.volume import Volume
 from headrace.sot.embedded.walk import TornTail
 from headrace.sot.exceptions import DamagedLog, StoreMisconfigured
@@ -18,7 +21,8 @@ from headrace.sot.position import Position
 from headrace.sot.store import Answer, Batch, BatchLimits, Block, Head, Outcome, Parked
 
 #: Larger blocks share an fsync among more records; one is decompressed to read any of its records.
-_LIMITS: Final = BatchLimits(records=2000, size_bytes=1024 * 1024)
+#: Four of a symbol share one, for what arrives while the disk is at the last ones.
+_LIMITS: Final = BatchLimits(records=2000, size_bytes=1024 * 1024, together=4)
 
 
 class EmbeddedStore:
@@ -86,47 +90,47 @@ class EmbeddedStore:
 
     def claim(self, symbol_id: int, *, first_seq: int) -> Head:
         """See `SotStore.claim`."""
-        volume = self._volume_of(symbol_id)
+        return self.claim_all([symbol_id], first_seq=first_seq)[0]
 
-        def plan(volume: Volume) -> list[tuple[Entry, bytes]]:
-            index = volume.index(symbol_id)
-            begun = index.position is not None and index.position.next_seq != index.first_seq
-            start = index.first_seq if begun else first_seq
-            return [make(Kind.CLAIM, symbol_id, first_seq=start, epoch=index.epoch + 1)]
+    def claim_all(self, symbol_ids: Sequence[int], *, first_seq: int) -> list[Head]:
+        """See `SotStore.claim_all`. Those of one volume share one write and one fdatasync."""
+        heads: dict[int, Head] = {}
+        for number, group in self._by_volume(
+            dict.fromkeys(symbol_ids), lambda symbol_id: symbol_id
+        ):
 
-        volume.append(plan)
-        head = volume.symbols[symbol_id].head
-        if head is None:
-            raise RuntimeError(f"symbol {symbol_id} has no head after a claim")
-        return head
-
-    def commit(self, batches: Sequence[Batch]) -> list[Outcome]:
-        """See `SotStore.commit`. The batches of one volume share one write and one fdatasync."""
-        outcomes: dict[int, Outcome] = {}
-        made = {batch.symbol_id: _block(batch) for batch in batches}
-        if len(made) != len(batches):
-            raise ValueError("at most one batch per symbol may be committed at once")
-        by_volume = sorted(batches, key=lambda batch: batch.symbol_id % self.volumes)
-        for number, group in groupby(by_volume, lambda batch: batch.symbol_id % self.volumes):
-            judged = list(group)
-
-            def plan(volume: Volume, judged: list[Batch] = judged) -> list[tuple[Entry, bytes]]:
-                fitting = []
-                for batch in judged:
-                    answer = _judge(batch, volume.index(batch.symbol_id).head)
-                    if isinstance(answer, Outcome):
-                        outcomes[batch.symbol_id] = answer
-                    else:
-                        fitting.append(made[batch.symbol_id])
-                return fitting
+            def plan(volume: Volume, group: list[int] = group) -> list[tuple[Entry, bytes]]:
+                return [_claim(volume.index(symbol_id), first_seq) for symbol_id in group]
 
             volume = self._volume(number)
             volume.append(plan)
-            for batch in judged:
-                if batch.symbol_id not in outcomes:
-                    head = Head(batch.symbol_id, batch.epoch, _first(volume, batch), batch.after)
-                    outcomes[batch.symbol_id] = Outcome(Answer.COMMITTED, head)
-        return [outcomes[batch.symbol_id] for batch in batches]
+            for symbol_id in group:
+                head = volume.symbols[symbol_id].head
+                if head is None:
+                    raise RuntimeError(f"symbol {symbol_id} has no head after a claim")
+                heads[symbol_id] = head
+        return [heads[symbol_id] for symbol_id in symbol_ids]
+
+    def commit(self, batches: Sequence[Batch]) -> list[Outcome]:
+        """See `SotStore.commit`. The batches of one volume share one write and one fdatasync."""
+        most = self.limits.together
+        if max(Counter(batch.symbol_id for batch in batches).values(), default=0) > most:
+            raise ValueError(f"at most {most} batches per symbol may be committed at once")
+        made = [_block(batch) for batch in batches]
+        outcomes: dict[int, Outcome] = {}
+        places = range(len(batches))
+        for number, group in self._by_volume(places, lambda place: batches[place].symbol_id):
+
+            def plan(volume: Volume, group: list[int] = group) -> list[tuple[Entry, bytes]]:
+                judged = [batches[place] for place in group]
+                answers = judge(judged, lambda symbol_id: volume.index(symbol_id).head)
+                outcomes.update(zip(group, answers, strict=True))
+                return [
+                    made[place] for place in group if outcomes[place].answer is Answer.COMMITTED
+                ]
+
+            self._volume(number).append(plan)
+        return [outcomes[place] for place in places]
 
     def scan(
         self, symbol_id: int, *, from_seq: int = 0, to_seq: int | None = None
@@ -254,6 +258,15 @@ class EmbeddedStore:
                 held[offset] = {key_of(record): record for record in unpack_parked(symbol_id, raw)}
             yield held[offset][key]
 
+    def _by_volume(
+        self, items: Iterable[int], symbol_of: Callable[[int], int]
+    ) -> list[tuple[int, list[int]]]:
+        """The items by the volume of their symbols, in their order."""
+        groups: dict[int, list[int]] = {}
+        for item in items:
+            groups.setdefault(symbol_of(item) % self.volumes, []).append(item)
+        return sorted(groups.items())
+
     def _volume_of(self, symbol_id: int) -> Volume:
         return self._volume(symbol_id % self.volumes)
 
@@ -280,6 +293,12 @@ class EmbeddedStore:
             self._report_torn(torn)
 
 
+def _claim(index: SymbolIndex, first_seq: int) -> tuple[Entry, bytes]:
+    begun = index.position is not None and index.position.next_seq != index.first_seq
+    start = index.first_seq if begun else first_seq
+    return make(Kind.CLAIM, index.symbol_id, first_seq=start, epoch=index.epoch + 1)
+
+
 def _block(batch: Batch) -> tuple[Entry, bytes]:
     return make(
         Kind.BLOCK,
@@ -291,21 +310,6 @@ def _block(batch: Batch) -> tuple[Entry, bytes]:
         hash_=batch.after.hash,
         digest=batch.after.digest,
     )
-
-
-def _judge(batch: Batch, head: Head | None) -> Outcome | None:
-    """Why the batch may not be stored; None if it may."""
-    if head is None:
-        raise ValueError(f"symbol {batch.symbol_id} was never claimed")
-    if head.epoch != batch.epoch:
-        return Outcome(Answer.FENCED, head)
-    if head.position != batch.before:
-        return Outcome(Answer.MOVED, head)
-    return None
-
-
-def _first(volume: Volume, batch: Batch) -> int:
-    return volume.symbols[batch.symbol_id].first_seq
 
 
 def _by_symbol(records: Iterable[Parked]) -> Iterator[tuple[int, list[Parked]]]:

@@ -1,9 +1,9 @@
 """Judges and commits the records of some shards: one thread to judge, one per shard to commit.
 
 Judging is bound by the processor (and by Python's lock), committing waits for compression and for
-the disk or the network, without that lock. So one loop judges, a run at a time, each symbol in
-turn: a hot symbol's backlog cannot hold up a cold one by more than one run. A shard has at most one
-commit under way; what comes in meanwhile shares the next.
+the disk or the network, without that lock. So one loop judges, each symbol in turn, as much of it
+as a turn holds: a hot symbol's backlog cannot hold up a cold one by more than one turn. A shard has
+at most one commit under way; what comes in meanwhile shares the next.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Final
 
 from headrace.sot.exceptions import DamagedLog, StoreUnavailable
 from headrace.sot.store import Answer, Batch, Head, Outcome, SotStore
+from headrace.sot.writing.claiming import Claims
 from headrace.sot.writing.measures import Histogram, ShardMeasures
 from headrace.sot.writing.messages import Ack, Finished, SymbolCount
 from headrace.sot.writing.options import WriteOptions, shard_of
@@ -26,8 +27,12 @@ from headrace.sot.writing.problems import Problems
 from headrace.sot.writing.shard import Shard, SymbolQueue
 from headrace.sot.writing.symbol import SymbolWriter
 
-#: A symbol waits for its commit when it is this many batches ahead.
-_AHEAD: Final = 4
+#: A symbol waits for its commit when it is this many batches ahead, and this many commits.
+_BATCHES_AHEAD: Final = 4
+_COMMITS_AHEAD: Final = 2
+#: A symbol's turn. By bytes, not by runs: a chunk has one run of each symbol, so a cold symbol that
+#: got one run a turn could never catch up with a backlog as long as the hot one's.
+_TURN_BYTES: Final = 256 * 1024
 #: Room is given back in portions, to keep messages few.
 _PORTION: Final = 256 * 1024
 #: Delays are kept per symbol for so many symbols; beyond that per shard only.
@@ -83,10 +88,12 @@ class Engine:
         self._queues: dict[int, SymbolQueue] = {}
         self._ready: deque[SymbolQueue] = deque()
         self._problems = Problems()
+        self._claims = Claims(store, options, self._problems)
         self._ended = False
         self._done_bytes = 0
-        self._most_pending = store.limits.records * _AHEAD
-        self._full_batch = min(store.limits.records, options.batch_records or store.limits.records)
+        limits = store.limits
+        self._most_pending = limits.records * max(_BATCHES_AHEAD, _COMMITS_AHEAD * limits.together)
+        self._full_batch = min(limits.records, options.batch_records or limits.records)
 
     def offer(self, arrived_s: float, symbol_id: int, run: bytes) -> None:
         """Hand in frames of one symbol, read at `arrived_s` (`time.monotonic`); from any thread."""
@@ -150,16 +157,19 @@ class Engine:
             self._enqueue(offered)
 
     def _open_new(self, symbol_ids: set[int], pool: ThreadPoolExecutor) -> None:
-        """Claim symbols met for the first time; each claim is a durable write, so side by side."""
-        new = sorted(symbol_ids - self._queues.keys())
-        for symbol_id, opened in zip(new, pool.map(self._opened, new), strict=True):
-            writer = (
-                opened if isinstance(opened, SymbolWriter) else self._blocked(symbol_id, opened)
-            )
-            shard = self._shards[shard_of(symbol_id, self._options.shards)]
-            shard.measures.symbols += 1
-            delay = Histogram() if len(self._queues) < _DELAYS_KEPT else None
-            self._queues[symbol_id] = SymbolQueue(writer, shard, delay=delay)
+        """Claim symbols met for the first time, shard by shard: a claim is a durable write."""
+        by_shard: dict[int, list[int]] = {}
+        for symbol_id in sorted(symbol_ids - self._queues.keys()):
+            by_shard.setdefault(shard_of(symbol_id, self._options.shards), []).append(symbol_id)
+        groups = pool.map(self._claims.open, by_shard.values())
+        for (number, new), opened in zip(by_shard.items(), groups, strict=True):
+            shard = self._shards[number]
+            shard.measures.symbols += len(new)
+            for symbol_id, writer in zip(new, opened, strict=True):
+                if not isinstance(writer, SymbolWriter):
+                    writer = self._claims.blocked(symbol_id, writer)
+                delay = Histogram() if len(self._queues) < _DELAYS_KEPT else None
+                self._queues[symbol_id] = SymbolQueue(writer, shard, delay=delay)
 
     def _enqueue(self, offered: _Offered) -> None:
         queue = self._queues[offered.symbol_id]
@@ -172,46 +182,27 @@ class Engine:
             queue.ready = True
             self._ready.append(queue)
 
-    def _opened(self, symbol_id: int) -> SymbolWriter | DamagedLog:
-        try:
-            return self._claimed(symbol_id)
-        except DamagedLog as error:
-            return error
-
-    def _blocked(self, symbol_id: int, error: DamagedLog) -> SymbolWriter:
-        writer = SymbolWriter.refusing(symbol_id, self._store, self._options, self._problems)
-        writer.block("damage", str(error))
-        return writer
-
-    def _claimed(self, symbol_id: int) -> SymbolWriter:
-        for attempt in range(self._options.attempts):
-            try:
-                head = self._store.claim(symbol_id, first_seq=self._options.first_seq)
-                return SymbolWriter(head, self._store, self._options, self._problems)
-            except StoreUnavailable:
-                if attempt + 1 == self._options.attempts:
-                    raise
-                time.sleep(self._options.retry_pause_s * 2**attempt)
-        raise RuntimeError("unreachable: at least one attempt is made")
-
     def _judge_one(self) -> None:
         if not self._ready:
             return
         queue = self._ready.popleft()
         shard, writer = queue.shard, queue.writer
-        if writer.pending_records >= self._most_pending:
+        if writer.pending.records >= self._most_pending:
             shard.stalled.append(queue)
             self._give_room()
             return
-        arrived_s, run = queue.runs.popleft()
-        writer.take(run, arrived_s)
+        judged_bytes = 0
+        while queue.runs and judged_bytes < _TURN_BYTES:
+            arrived_s, run = queue.runs.popleft()
+            writer.take(run, arrived_s)
+            judged_bytes += len(run)
         if writer.held_bytes > self._options.held_bytes:
             writer.park_held()
         if queue.runs:
             self._ready.append(queue)
         else:
             queue.ready = False
-        self._recount(queue, len(run), time.monotonic())
+        self._recount(queue, judged_bytes, time.monotonic())
 
     def _recount(self, queue: SymbolQueue, judged_bytes: int, now_s: float) -> None:
         self._done_bytes += queue.shard.recount(queue, judged_bytes, now_s)
@@ -260,11 +251,14 @@ class Engine:
             shard.measures.commit.add(now_s - shard.sent_s)
             shard.retry_at_s = 0.0
             acks = []
+            moved: set[int] = set()
             for batch, outcome in zip(answered.batches, answered.outcomes, strict=True):
                 queue = self._queues[batch.symbol_id]
                 if outcome.answer is Answer.COMMITTED:
                     acks.append(self._acknowledge(queue, batch, now_s))
-                else:
+                elif batch.symbol_id not in moved:
+                    # With the first of a symbol's batches those behind it were refused as well.
+                    moved.add(batch.symbol_id)
                     self._stand_at(queue, outcome.head, now_s)
             if acks:
                 self._on_acks(acks)
@@ -308,13 +302,14 @@ class Engine:
         """Nobody knows what of these was stored: ask where each symbol stands, go on from there."""
         if not isinstance(error, StoreUnavailable | DamagedLog):
             raise error or RuntimeError("a commit failed without saying why")
-        queues = [self._queues[batch.symbol_id] for batch in batches]
+        symbol_ids = dict.fromkeys(batch.symbol_id for batch in batches)
+        queues = [self._queues[symbol_id] for symbol_id in symbol_ids]
         attempts = max(queue.writer.attempts for queue in queues) + 1
         if attempts >= self._options.attempts and isinstance(error, StoreUnavailable):
             raise error
         if isinstance(error, StoreUnavailable):
             shard.retry_at_s = now_s + self._options.retry_pause_s * 2 ** (attempts - 1)
-        damaged_alone = isinstance(error, DamagedLog) and len(batches) == 1
+        damaged_alone = isinstance(error, DamagedLog) and len(queues) == 1
         shard.alone = shard.alone or isinstance(error, DamagedLog)
         for queue in queues:
             queue.writer.attempts = attempts

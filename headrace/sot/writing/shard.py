@@ -71,11 +71,12 @@ class Shard:
             How many bytes wait no longer: committed, known already, held or refused.
         """
         writer = queue.writer
-        self.pending_records += writer.pending_records - queue.pending_records
-        done = judged_bytes - (writer.pending_bytes - queue.pending_bytes)
-        queue.pending_records, queue.pending_bytes = writer.pending_records, writer.pending_bytes
+        self.pending_records += writer.pending.records - queue.pending_records
+        done = judged_bytes - (writer.pending.size_bytes - queue.pending_bytes)
+        queue.pending_records = writer.pending.records
+        queue.pending_bytes = writer.pending.size_bytes
         self.waiting_bytes -= done
-        if not writer.pieces:
+        if not writer.pending.waiting:
             self.pending.pop(writer.symbol_id, None)
         else:
             self.pending[writer.symbol_id] = queue
@@ -84,15 +85,14 @@ class Shard:
         return done
 
     def batches(self, now_s: float) -> list[Batch]:
-        """What to commit now: one batch of each symbol that has any."""
+        """What to commit now: of each symbol that has any, as much as one commit takes."""
         chosen: list[Batch] = []
         for symbol_id, queue in list(self.pending.items()):
-            batch = queue.writer.next_batch()
-            if not queue.writer.pieces:
+            batches = queue.writer.next_batches()
+            if not queue.writer.pending.waiting:
                 del self.pending[symbol_id]
-            if batch is not None:
-                chosen.append(batch)
-                if self.alone:
-                    break
+            chosen += batches
+            if batches and self.alone:
+                break
         self.since_s = now_s if self.pending else None
         return chosen

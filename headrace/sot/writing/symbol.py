@@ -1,15 +1,14 @@
 """One symbol's writer: what comes next goes on, the rest is judged, held or put aside.
 
 It has two positions: where the store's chain ends (`stored`), and where it will end once everything
-linked so far is committed (`position`). What lies between is in `pieces` and `in_flight`. If the
-store turns out to stand elsewhere, the writer goes back there and judges the same records anew: a
-duplicate is a no-op, so that is always safe.
+linked so far is committed (`position`). What lies between is `pending`. If the store turns out to
+stand elsewhere, the writer goes back there and judges the same records anew: a duplicate is a
+no-op, so that is always safe.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Final
 
 from headrace.errors import HeadraceError
@@ -22,35 +21,12 @@ from headrace.sot.position import Position, genesis
 from headrace.sot.store import Batch, BatchLimits, Head, Parked, SotStore
 from headrace.sot.writing.aside import Aside, best_first
 from headrace.sot.writing.options import WriteOptions
+from headrace.sot.writing.pending import Pending, Piece
 from headrace.sot.writing.problems import Problem, Problems
 from headrace.sot.writing.runs import RunIndex
 
 #: Parked records taken up at once: they are let go of before more are.
 _SLICE: Final = 2000
-
-
-@dataclass(slots=True)
-class Piece:
-    """Records that are linked and wait for their commit."""
-
-    run: bytes
-    before: Position
-    after: Position
-    arrived_s: float
-    index: RunIndex | None = None
-
-    @property
-    def count(self) -> int:
-        """How many records."""
-        return self.after.next_seq - self.before.next_seq
-
-
-@dataclass(slots=True)
-class InFlight:
-    """A batch that the store has not answered yet, and the pieces it was made of."""
-
-    batch: Batch
-    pieces: list[Piece]
 
 
 class SymbolWriter:
@@ -64,6 +40,7 @@ class SymbolWriter:
         aside: the symbol's park; asked of the store if left out.
 
     Attributes:
+        pending: linked, and not stored.
         duplicates, refused: records that were stored already; that were neither stored nor parked.
         attempts: in a row at the batch in flight that got no answer.
         blocked: why nothing more is written to it; "" while all is well.
@@ -81,10 +58,6 @@ class SymbolWriter:
         self.epoch = head.epoch
         self.stored = head.position
         self.position = head.position
-        self.pieces: deque[Piece] = deque()
-        self.in_flight: InFlight | None = None
-        self.pending_records = 0
-        self.pending_bytes = 0
         self.held_bytes = 0
         self.duplicates = 0
         self.refused = 0
@@ -93,6 +66,7 @@ class SymbolWriter:
         self._first_seq = head.first_seq
         self._store = store
         self._limits = _limits(store.limits, options)
+        self.pending = Pending(head.symbol_id, self._limits)
         self._options = options
         self._problems = problems
         self._aside = aside or Aside.loaded(store, head.symbol_id, options.parked_records)
@@ -138,31 +112,14 @@ class SymbolWriter:
             offset += linked
         self._take_up(arrived_s)
 
-    def next_batch(self) -> Batch | None:
-        """What to commit next, within the store's limits; None if there is nothing."""
-        if self.in_flight is not None or not self.pieces:
-            return None
-        chosen = [self.pieces.popleft()]
-        records, size = chosen[0].count, len(chosen[0].run)
-        while self.pieces:
-            piece = self.pieces[0]
-            records, size = records + piece.count, size + len(piece.run)
-            if records > self._limits.records or size > self._limits.size_bytes:
-                break
-            chosen.append(self.pieces.popleft())
-        run = chosen[0].run if len(chosen) == 1 else b"".join(piece.run for piece in chosen)
-        batch = Batch(self.symbol_id, self.epoch, chosen[0].before, chosen[-1].after, run)
-        self.in_flight = InFlight(batch, chosen)
-        return batch
+    def next_batches(self) -> list[Batch]:
+        """What to commit next, within the store's limits; nothing while a commit is under way."""
+        return self.pending.send(self.epoch)
 
     def committed(self, now_s: float) -> list[Piece]:
-        """The batch in flight is stored; returns its pieces."""
-        if self.in_flight is None:
-            raise RuntimeError(f"symbol {self.symbol_id}: nothing was in flight")
-        flight, self.in_flight = self.in_flight, None
+        """The first batch in flight is stored; returns its pieces."""
+        flight = self.pending.committed()
         self.stored = flight.batch.after
-        self.pending_records -= flight.batch.count
-        self.pending_bytes -= len(flight.batch.frames)
         self.attempts = 0
         if self._aside.taken:
             self._aside.let_go(self.stored.next_seq)
@@ -171,10 +128,7 @@ class SymbolWriter:
 
     def go_back(self, head: Head) -> None:
         """The store stands elsewhere: judge everything that is not committed from there."""
-        pieces = [*(self.in_flight.pieces if self.in_flight else ()), *self.pieces]
-        self.in_flight = None
-        self.pieces.clear()
-        self.pending_records = self.pending_bytes = 0
+        pieces = self.pending.withdraw()
         self.stored = self.position = head.position
         self._known = None
         for piece in pieces:
@@ -182,14 +136,13 @@ class SymbolWriter:
 
     def block(self, kind: str, message: str) -> None:
         """Write nothing more: what is pending is refused, the store keeps what it has."""
-        lost = self.pending_records + sum(map(len, self._held.values()))
+        lost = self.pending.records + sum(map(len, self._held.values()))
         self.blocked = message
         self._report(kind, self.stored.next_seq, message, records=max(lost, 1))
         self.refused += lost
-        self.in_flight = None
-        self.pieces.clear()
+        self.pending.withdraw()
         self._held.clear()
-        self.pending_records = self.pending_bytes = self.held_bytes = 0
+        self.held_bytes = 0
 
     def park_held(self) -> None:
         """Move what waits for a predecessor from memory into the store's park."""
@@ -244,9 +197,7 @@ class SymbolWriter:
                 followed.position,
                 arrived_s,
             )
-            self.pieces.append(piece)
-            self.pending_records += piece.count
-            self.pending_bytes += size
+            self.pending.add(piece)
             self.position = followed.position
         return size, followed.error
 
@@ -299,15 +250,7 @@ class SymbolWriter:
         if self._known is not None and self._known.holds(seq):
             return self._known
         if seq >= self.stored.next_seq:
-            pending: list[Piece] = [*self.pieces]
-            if self.in_flight is not None:
-                pending += self.in_flight.pieces
-            for piece in pending:
-                if piece.before.next_seq <= seq < piece.after.next_seq:
-                    if piece.index is None:
-                        piece.index = RunIndex(piece.before.next_seq, piece.run)
-                    return piece.index
-            raise RuntimeError(f"symbol {self.symbol_id}, seq {seq}: neither stored nor pending")
+            return self.pending.find(seq)
         for block in self._store.scan(self.symbol_id, from_seq=seq, to_seq=seq):
             stored = RunIndex(block.first_seq, block.frames)
             self._known = stored
@@ -371,7 +314,7 @@ class SymbolWriter:
         aside.recast(forks, "fork")
         if self._held:
             self._take_held(arrived_s)
-        if aside.taken and not self.pieces and self.in_flight is None:
+        if aside.taken and not self.pending:
             aside.let_go(self.stored.next_seq)
 
     def _is_stored(self, framed: bytes, seq: int) -> bool:
@@ -402,7 +345,7 @@ class SymbolWriter:
 def _limits(limits: BatchLimits, options: WriteOptions) -> BatchLimits:
     if options.batch_records is None:
         return limits
-    return BatchLimits(min(options.batch_records, limits.records), limits.size_bytes)
+    return replace(limits, records=min(options.batch_records, limits.records))
 
 
 def _count(run: bytes) -> int:

@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import time
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,8 +17,9 @@ from support.sot_streams import chunks, frames_of, made, run_of, write
 from headrace.errors import ConfigurationError
 from headrace.sot.embedded.store import EmbeddedStore
 from headrace.sot.exceptions import StoreUnavailable
-from headrace.sot.store import Batch, BatchLimits, Outcome
+from headrace.sot.store import Batch, BatchLimits, Head, Outcome
 from headrace.sot.verifying.verify import verify_store
+from headrace.sot.writing.engine import Engine
 from headrace.sot.writing.messages import Ack
 from headrace.sot.writing.options import WriteOptions
 from headrace.sot.writing.write import write_stream
@@ -29,16 +31,17 @@ RECORDS = made(300, symbols=3, size_bytes=120)
 class Wrapped(EmbeddedStore):
     """A store whose commits can be tampered with."""
 
-    def __init__(self, folder: Path, pause_s: float = 0.0) -> None:
+    def __init__(self, folder: Path, pause_s: float = 0.0, together: int = 1) -> None:
         super().__init__(folder)
         self.pause_s = pause_s
+        self.together = together
         self.failures = 0
         self.share_written = 1.0
         self.calls: list[list[int]] = []
 
     @property
     def limits(self) -> BatchLimits:
-        return BatchLimits(500, 1024 * 1024)
+        return BatchLimits(500, 1024 * 1024, self.together)
 
     def commit(self, batches: Sequence[Batch]) -> list[Outcome]:
         self.calls.append([batch.symbol_id for batch in batches])
@@ -73,18 +76,21 @@ def store(tmp_path: Path) -> Wrapped:
 
 @pytest.mark.parametrize("share", [0.0, 0.6, 1.0])
 @pytest.mark.parametrize("failures", [1, 3])
+@pytest.mark.parametrize("together", [1, 5])
 def test_a_time_out_whose_write_happened_in_part_or_whole_loses_and_forks_nothing(
-    store: Wrapped, share: float, failures: int
+    store: Wrapped, share: float, failures: int, together: int
 ) -> None:
-    store.failures, store.share_written = failures, share
+    store.failures, store.share_written, store.together = failures, share, together
     acks: list[Ack] = []
     report = write_stream(
         chunks(RECORDS),
         store,
-        WriteOptions(processes=0, retry_pause_s=0.001),
+        WriteOptions(processes=0, batch_records=500 // together**3, retry_pause_s=0.001),
         on_acks=acks.extend,
     )
     assert report.complete
+    most = max(max(Counter(call).values()) for call in store.calls)
+    assert most == together
     for symbol_id in (1, 2, 3):
         assert frames_of(store, symbol_id) == run_of(RECORDS, symbol_id)
     assert verify_store(store, processes=0).good
@@ -144,14 +150,33 @@ def test_batches_keep_to_the_limits(store: Wrapped) -> None:
     assert sum(sizes) == 300
 
 
-def test_a_hot_symbol_does_not_hold_up_the_cold_ones(tmp_path: Path) -> None:
+def test_new_symbols_are_claimed_shard_by_shard(tmp_path: Path) -> None:
+    """A claim waits for the disk: a thousand new symbols must not wait a thousand times."""
+    claims: list[int] = []
+    claim_all = EmbeddedStore.claim_all
+
+    def watched(self: EmbeddedStore, symbol_ids: Sequence[int], *, first_seq: int) -> list[Head]:
+        claims.append(len(symbol_ids))
+        return claim_all(self, symbol_ids, first_seq=first_seq)
+
+    store = EmbeddedStore(tmp_path / "sot")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(EmbeddedStore, "claim_all", watched)
+        report = write(store, made(300, symbols=100), shards=4, per_chunk=300)
+    assert report.complete
+    assert claims == [25, 25, 25, 25]
+    store.close()
+
+
+@pytest.mark.parametrize("together", [1, 8])
+def test_a_hot_symbol_does_not_hold_up_the_cold_ones(tmp_path: Path, together: int) -> None:
     """10,000 records, 90 % of one symbol, a store that takes 20 ms per commit."""
     ids = tuple(range(1, 52))
     skewed = made(10_000, symbol_ids=ids, hot_share=0.9, size_bytes=80)
     cold_only = [record for record in skewed if record.symbol_id != 1]
 
     def worst_cold_s(records: list, folder: str) -> float:
-        store = Wrapped(tmp_path / folder, pause_s=0.02)
+        store = Wrapped(tmp_path / folder, pause_s=0.02, together=together)
         # Less than the stream may be under way: the reader has to wait for the writers.
         report = write(store, records, per_chunk=200, in_flight_bytes=200_000)
         assert report.complete
@@ -165,6 +190,31 @@ def test_a_hot_symbol_does_not_hold_up_the_cold_ones(tmp_path: Path) -> None:
 
     without, with_hot = worst_cold_s(cold_only, "cold"), worst_cold_s(skewed, "hot")
     assert with_hot < without + 1.0
+
+
+def test_a_cold_symbol_catches_up_however_long_the_hot_one_s_backlog_is(tmp_path: Path) -> None:
+    """Chunks have a run of each: turns that count runs would judge both at the same pace."""
+    hot = made(1500, symbol_ids=(1,), size_bytes=6000)
+    cold = made(30, symbol_ids=(2,))
+    store = EmbeddedStore(tmp_path / "sot")
+    acks: list[Ack] = []
+    engine = Engine(
+        store,
+        [0],
+        WriteOptions(shards=1, batch_records=300),
+        on_acks=acks.extend,
+        on_done=lambda _: None,
+    )
+    for turn in range(30):
+        engine.offer(time.monotonic(), 1, run_of(hot[turn * 50 : turn * 50 + 50], 1))
+        engine.offer(time.monotonic(), 2, run_of(cold[turn : turn + 1], 2))
+    engine.end()
+    engine.run()
+    ends = [(ack.symbol_id, ack.end) for ack in acks]
+    hot_by_then = [end for symbol_id, end in ends[: ends.index((2, 31))] if symbol_id == 1]
+    assert max(hot_by_then, default=1) < 1000
+    assert ends[-1] == (1, 1501)
+    store.close()
 
 
 def test_processes_write_what_one_would(tmp_path: Path) -> None:

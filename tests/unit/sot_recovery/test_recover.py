@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from headrace.errors import ConfigurationError
+from headrace.sot.embedded.entry import HEADER_BYTES
 from headrace.sot.embedded.store import EmbeddedStore
 from headrace.sot.encoding import decode
 from headrace.sot.frames import STREAM_MAGIC, bodies, identity, join
@@ -143,10 +144,15 @@ def test_input_seq_is_where_the_order_looks_for_it() -> None:
 
 
 def damage_middle(tmp_path: Path, symbol_id: int) -> None:
-    """Flip a byte of the payload of a block in the middle of a symbol's volume."""
-    path = tmp_path / "log" / f"volume-{symbol_id % 4:04d}.sot"
+    """Flip a byte of the payload of a block in the middle of a symbol's chain."""
+    store = EmbeddedStore(tmp_path / "log", create=False)
+    blocks = list(store.scan(symbol_id))
+    store.close()
+    assert len(blocks) > 2
+    name, _, offset = blocks[len(blocks) // 2].where.rpartition(" at byte ")
+    path = Path(name)
     content = bytearray(path.read_bytes())
-    content[len(content) * 2 // 5] ^= 0x10
+    content[int(offset) + HEADER_BYTES] ^= 0x10
     path.write_bytes(content)
 
 
