@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rich.table import Table
+from rich.text import Text
 
 from headrace.cli.watching import COLOURS
 from headrace.pull.receipts import ProductReceipt, Summary
@@ -40,7 +41,7 @@ def plan_table(summary: Summary) -> Table:
             f"{plan.chunks:,}",
             duration(seconds) if seconds is not None else "no limit",
             f"{plan.size_bytes / 1e6:,.1f} MB",
-            plan.error,
+            Text(plan.error),  # the exchange's words are no markup
         )
     return table
 

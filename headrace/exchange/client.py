@@ -30,6 +30,7 @@ from headrace.exchange.pages import PAGE_LIMIT, UNREADABLE, Page, decode_page
 from headrace.exchange.retrying import RetryPolicy
 from headrace.exchange.signing import Credentials, sign
 from headrace.exchange.transport import Response, Transport
+from headrace.logs.redaction import safe_text
 from headrace.metrics.distribution import Distribution
 from headrace.quota import Gate, Lane
 from headrace.stopping import StopEvent
@@ -291,12 +292,12 @@ def _refusal(response: Response, retry_after_s: float | None) -> ExchangeError |
 
 
 def _said(response: Response) -> str:
-    """The server's own short words, never a page of markup."""
+    """The server's own short words on one line, never a page of markup nor a terminal's codes."""
     try:
         message = _MESSAGE.decode(response.body).message
     except UNREADABLE:
         return ""
-    return f": {message[:120]}" if message else ""
+    return f": {safe_text(message[:120])}" if message else ""
 
 
 def _target(response: Response) -> str:

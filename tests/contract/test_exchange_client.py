@@ -130,6 +130,15 @@ def test_the_kind_of_a_failure_is_its_status_not_its_digits(sim, client):
     assert unknown.value.status == 404
 
 
+def test_the_exchanges_own_words_are_one_line_without_codes_for_a_terminal(sim, client):
+    body = '{"message": "\\u001b[31mno\\nwonder \\u2028 ' + "x" * 500 + '"}'
+    sim.add_fault(Fault(action=Respond(status=400, body=body)))
+    with pytest.raises(RequestRefused) as refused:
+        client.page("BTC-USD", 5001)
+    assert str(refused.value).isprintable()
+    assert len(str(refused.value)) < 300
+
+
 @pytest.mark.parametrize("status", [202, 204, 206, 408, 425])
 def test_a_success_without_a_page_and_a_request_put_off_are_asked_again(sim, client, status):
     sim.add_fault(Fault(action=Respond(status=status, body=""), calls=3))

@@ -1,0 +1,52 @@
+"""What comes from outside is text in every table, and an output that is full is one line."""
+
+import io
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from rich.console import Console
+
+from headrace.cli.products import _table
+from headrace.cli.tables import plan_table
+from headrace.exchange.client import ProductInfo
+from headrace.pull.receipts import PlanReceipt
+
+HOSTILE = "[/nope] [bold]x[/bold]"
+
+
+def drawn(table):
+    console = Console(file=io.StringIO(), width=250)
+    console.print(table)
+    return console.file.getvalue()
+
+
+def test_a_plan_shows_what_the_exchange_said_as_it_is():
+    plan = PlanReceipt("BTC-USD", None, error=HOSTILE)
+    summary = SimpleNamespace(plan=[plan], quota=SimpleNamespace(per_s=None))
+    assert HOSTILE in drawn(plan_table(summary))
+
+
+def test_the_list_of_products_shows_their_names_as_they_are():
+    shown = drawn(_table([ProductInfo(id=HOSTILE, base_currency="\x1b[31mred", status="a\nb")]))
+    assert HOSTILE in shown
+    assert "\x1b" not in shown
+    assert r"a\nb" in shown
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no full device")
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_an_output_that_is_full_is_one_line_and_a_failure(tmp_path, options):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "headrace.cli.main", "quota", "status", *options],
+            env={**os.environ, "HEADRACE_HOME": str(tmp_path)},
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    assert done.returncode == 1
+    assert done.stderr == "headrace: standard output: No space left on device\n"
