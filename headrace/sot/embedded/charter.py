@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 from xxhash import xxh3_64_hexdigest
 
-from headrace.sot.embedded.files import sync_folder
+from headrace.sot.embedded.files import sync_folder, write_all
 from headrace.sot.exceptions import DamagedLog, NewerLog, StoreMisconfigured, StoreUnavailable
 
 FILE_NAME: Final = "store.json"
@@ -90,7 +90,7 @@ def _make(folder: Path, path: Path, volumes: int) -> None:
     try:
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
-            os.write(descriptor, _content(Charter(_KIND, _FORMAT, volumes)))
+            write_all(descriptor, memoryview(_content(Charter(_KIND, _FORMAT, volumes))), 0)
             os.fsync(descriptor)
         finally:
             os.close(descriptor)

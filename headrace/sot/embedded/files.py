@@ -42,7 +42,7 @@ def create_volume(path: Path, number: int) -> None:
     try:
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
-            os.write(descriptor, preamble(number))
+            write_all(descriptor, memoryview(preamble(number)), 0)
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
@@ -54,7 +54,9 @@ def create_volume(path: Path, number: int) -> None:
 
 
 def write_all(descriptor: int, left: memoryview, at: int) -> None:
-    """Write all of it, however little the system takes at once."""
+    """Write all of it, however little the system takes at once: a disk that fills up takes a part
+    of what it is given, and says so with the next call only.
+    """
     while left:
         written = os.pwrite(descriptor, left, at)
         left, at = left[written:], at + written
@@ -64,7 +66,7 @@ def copy_out(descriptor: int, torn: TornTail, copy: Path) -> None:
     """Keep a torn tail in a file of its own."""
     out = os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
-        os.write(out, os.pread(descriptor, torn.size_bytes, torn.offset))
+        write_all(out, memoryview(os.pread(descriptor, torn.size_bytes, torn.offset)), 0)
         os.fsync(out)
     finally:
         os.close(out)

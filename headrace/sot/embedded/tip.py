@@ -15,6 +15,7 @@ from pathlib import Path
 import msgspec
 from xxhash import xxh3_64_hexdigest
 
+from headrace.sot.embedded.files import write_all
 from headrace.sot.exceptions import DamagedLog
 
 
@@ -52,7 +53,8 @@ def write_tip(path: Path, tip: Tip) -> None:
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         try:
-            os.write(descriptor, xxh3_64_hexdigest(body).encode() + b" " + body + b"\n")
+            content = xxh3_64_hexdigest(body).encode() + b" " + body + b"\n"
+            write_all(descriptor, memoryview(content), 0)
             os.fsync(descriptor)
         finally:
             os.close(descriptor)

@@ -15,7 +15,9 @@ from headrace.sot.layout import LENGTH
 from headrace.sot.sources.parquet import SCHEMA
 from headrace.sot.sources.reading import Format
 
+#: A bunch ends with so many records, or so many bytes: one record may have 16 MiB.
 _TOGETHER: Final = 2000
+_TOGETHER_BYTES: Final = 4 * 1024 * 1024
 
 
 def write_frames(bodies: Iterable[bytes], out: BinaryIO) -> int:
@@ -59,10 +61,12 @@ WRITERS: Final[dict[Format, Callable[[Iterable[bytes], BinaryIO], int]]] = {
 
 def _bunches(bodies: Iterable[bytes]) -> Iterator[list[bytes]]:
     bunch: list[bytes] = []
+    size = 0
     for body in bodies:
         bunch.append(body)
-        if len(bunch) == _TOGETHER:
+        size += len(body)
+        if len(bunch) == _TOGETHER or size >= _TOGETHER_BYTES:
             yield bunch
-            bunch = []
+            bunch, size = [], 0
     if bunch:
         yield bunch

@@ -36,8 +36,14 @@ class Target:
             StoreUnavailable: the disk does not take it.
         """
         if self._path is None:
-            yield sys.stdout.buffer
-            sys.stdout.buffer.flush()
+            try:
+                yield sys.stdout.buffer
+                sys.stdout.buffer.flush()
+            except OSError as error:
+                _abandon_standard_output()
+                raise StoreUnavailable(
+                    "standard output", "writing", error.strerror or str(error)
+                ) from error
             return
         check_target(str(self._path))
         temporary = self._path.with_name(f".{self._path.name}.{secrets.token_hex(8)}")
@@ -67,6 +73,13 @@ class Target:
             os.fsync(folder)
         finally:
             os.close(folder)
+
+
+def _abandon_standard_output() -> None:
+    """What is still buffered cannot go anywhere: the interpreter would complain at its end."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
 
 
 def check_target(out: str) -> None:

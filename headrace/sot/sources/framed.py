@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import BinaryIO
 
 from headrace.sot.exceptions import MalformedInput, MalformedRecord
 from headrace.sot.frames import STREAM_MAGIC, STREAM_NAME, STREAM_VERSION, check_length
 from headrace.sot.layout import FRAME_ROUTE, LENGTH, LENGTH_BYTES, MAX_BODY_BYTES, MIN_FRAME_BYTES
+from headrace.sot.sources.arriving import Readable
 from headrace.sot.sources.chunk import CHUNK_BYTES, Chunk
 
 
-def read_frames(name: str, file: BinaryIO) -> Iterator[Chunk]:
+def read_frames(name: str, file: Readable) -> Iterator[Chunk]:
     """The records of one framed stream.
 
     Only the framing is looked at here; who follows the chain looks at the rest.

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Iterator
-from typing import BinaryIO, Final
+from typing import Final
 
 import msgspec
 
 from headrace.sot.encoding import encode
 from headrace.sot.exceptions import MalformedInput, MalformedRecord
 from headrace.sot.layout import MAX_BODY_BYTES
+from headrace.sot.sources.arriving import Readable
 from headrace.sot.sources.chunk import CHUNK_BYTES, Chunk
-from headrace.sot.sources.plain import PlainRecord, explained, to_record
+from headrace.sot.sources.plain import PlainRecord, explained, to_record, unwritable_text
 
 #: Base64 and names make a line several times as long as its body.
 _MAX_LINE_BYTES: Final = 8 * MAX_BODY_BYTES
 
 
-def read_json_lines(name: str, file: BinaryIO, *, chained: bool = True) -> Iterator[Chunk]:
-    """The records of one file. Empty lines are passed over.
+def read_json_lines(name: str, file: Readable, *, chained: bool = True) -> Iterator[Chunk]:
+    """The records of one file. Empty lines are passed over, and so is a byte order mark.
 
     Args:
         name: of the source, for messages.
@@ -46,7 +48,7 @@ def read_json_lines(name: str, file: BinaryIO, *, chained: bool = True) -> Itera
                 ) from error
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
                 yield from _rest(chunk)
-                field, reason = explained(str(error))
+                field, reason = unwritable_text(line) or explained(str(error))
                 raise MalformedInput(name, f"line {number}", field, reason) from error
         yield from _rest(chunk)
 
@@ -56,12 +58,14 @@ def _rest(chunk: Chunk) -> Iterator[Chunk]:
         yield chunk
 
 
-def _lines(name: str, file: BinaryIO) -> Iterator[list[bytes]]:
+def _lines(name: str, file: Readable) -> Iterator[list[bytes]]:
     """Whole lines, some at a time; the last one need not end with a line feed."""
     rest = b""
     count = 0
+    mark = codecs.BOM_UTF8
     while data := file.read(CHUNK_BYTES):
-        lines = (rest + data).split(b"\n")
+        lines = (rest + data.removeprefix(mark)).split(b"\n")
+        mark = b""
         rest = lines.pop()
         count += len(lines)
         if lines:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import BinaryIO
 
-from headrace.sot.exceptions import MalformedRecord
+from headrace.lake.exceptions import StoreError
+from headrace.sot.exceptions import MalformedRecord, SourceUnusable
 from headrace.sot.frames import STREAM_MAGIC, check_length
 from headrace.sot.layout import FRAME_ROUTE, LENGTH, LENGTH_BYTES
 from headrace.sot.layout_check import check_body
@@ -29,9 +30,12 @@ def locate_malformed(places: Iterable[Place], wanted: set[Key]) -> dict[Key, str
     for place in places:
         if not place.again:
             continue
-        with place.open() as file:
-            if file.read(len(STREAM_MAGIC)) == STREAM_MAGIC:
-                _look_through(place.name, file, wanted, found)
+        try:
+            with place.open() as file:
+                if file.read(len(STREAM_MAGIC)) == STREAM_MAGIC:
+                    _look_through(place.name, file, wanted, found)
+        except (OSError, SourceUnusable, StoreError):
+            continue  # gone since it was read; symbol and sequence are named all the same
         if wanted <= found.keys():
             break
     return found

@@ -14,7 +14,9 @@ from headrace.sot.exceptions import MalformedInput, MalformedRecord
 from headrace.sot.sources.chunk import Chunk
 from headrace.sot.sources.plain import PlainRecord, explained, to_record
 
+#: So many rows are read at once, or fewer if they are large.
 _ROWS_AT_ONCE: Final = 2000
+_BYTES_AT_ONCE: Final = 16 * 1024 * 1024
 _U8, _U32, _U64, _I64 = pa.uint8(), pa.uint32(), pa.uint64(), pa.int64()
 _ORDER: Final = [("order_id", _U64), ("user_id", _U64), ("symbol_id", _U32), ("side", _U8)]
 
@@ -124,7 +126,8 @@ def read_parquet(name: str, file: BinaryIO, *, chained: bool = True) -> Iterator
     """
     number = 0
     try:
-        for batch in pq.ParquetFile(file).iter_batches(batch_size=_ROWS_AT_ONCE):
+        parquet = pq.ParquetFile(file)
+        for batch in parquet.iter_batches(batch_size=_rows_at_once(parquet.metadata)):
             chunk = Chunk()
             for row in batch.to_pylist():
                 number += 1
@@ -137,16 +140,28 @@ def read_parquet(name: str, file: BinaryIO, *, chained: bool = True) -> Iterator
                     raise _malformed(name, number, error) from error
             if chunk.records:
                 yield chunk
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
         raise MalformedInput(
             name, f"behind row {number}", "", f"cannot be read: {error}"
         ) from error
 
 
+def _rows_at_once(metadata: Any) -> int:
+    groups = (metadata.row_group(number) for number in range(metadata.num_row_groups))
+    size_bytes = sum(group.total_byte_size for group in groups)
+    rows: int = _BYTES_AT_ONCE * metadata.num_rows // max(1, size_bytes)
+    return max(1, min(_ROWS_AT_ONCE, rows))
+
+
 def _record(row: dict[str, Any], *, chained: bool) -> Any:
-    # A null column stands for one that is not there.
-    given = {field: value for field, value in row.items() if value is not None}
-    return to_record(msgspec.convert(given, PlainRecord), chained=chained)
+    return to_record(msgspec.convert(_without_nulls(row), PlainRecord), chained=chained)
+
+
+def _without_nulls(value: Any) -> Any:
+    """A null, in a record or in what it holds, stands for a field that is not there."""
+    if isinstance(value, dict):
+        return {name: _without_nulls(item) for name, item in value.items() if item is not None}
+    return [_without_nulls(item) for item in value] if isinstance(value, list) else value
 
 
 def _malformed(name: str, number: int, error: Exception) -> MalformedInput:

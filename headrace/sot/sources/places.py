@@ -52,7 +52,7 @@ def find_places(
         LakeUnusable, StoreError: S3 says no.
     """
     if source == STANDARD_INPUT:
-        return [Place("standard input", lambda: sys.stdin.buffer, again=False)]
+        return [Place("standard input", _standard_input, again=False)]
     if "://" in source:
         return _objects(source, s3, stop)
     path = Path(source)
@@ -64,6 +64,12 @@ def find_places(
     if not path.exists():
         raise SourceUnusable(source, "there is no such file")
     return [_file(path)]
+
+
+def _standard_input() -> BinaryIO:
+    if sys.stdin is None or sys.stdin.closed:
+        raise SourceUnusable("standard input", "it is closed")
+    return sys.stdin.buffer
 
 
 def _file(path: Path) -> Place:

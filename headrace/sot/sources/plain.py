@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Iterator
 
 from msgspec import UNSET, Struct, UnsetType
 
@@ -82,6 +84,34 @@ def to_record(plain: PlainRecord, *, chained: bool) -> Record:
         order_placements=plain.order_placements,
         order_completions=plain.order_completions,
     )
+
+
+def unwritable_text(line: bytes) -> tuple[str, str] | None:
+    """The first text in a line of JSON that is no UTF-8, and why; None if all of it is.
+
+    The decoder of records says so too, but not where.
+    """
+    try:
+        given = json.loads(line.decode("utf-8", "surrogateescape"))
+    except (ValueError, RecursionError):
+        return None
+    for path, text in _texts(given, ""):
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            return path, f"is no UTF-8 at its character {error.start + 1}"
+    return None
+
+
+def _texts(value: object, path: str) -> Iterator[tuple[str, str]]:
+    if isinstance(value, str):
+        yield path, value
+    elif isinstance(value, list):
+        for place, item in enumerate(value):
+            yield from _texts(item, f"{path}[{place}]")
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            yield from _texts(item, f"{path}.{name}" if path else name)
 
 
 def explained(message: str) -> tuple[str, str]:

@@ -7,8 +7,11 @@ from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from typing import BinaryIO, Final, cast
 
-from headrace.sot.exceptions import SourceUnusable
+from headrace.errors import HeadraceError
+from headrace.lake.exceptions import StoreError
+from headrace.sot.exceptions import MalformedInput, SourceUnusable
 from headrace.sot.frames import STREAM_NAME
+from headrace.sot.sources.arriving import Arriving
 from headrace.sot.sources.chunk import CHUNK_BYTES, Chunk
 from headrace.sot.sources.framed import read_frames
 from headrace.sot.sources.json_lines import read_json_lines
@@ -42,9 +45,18 @@ class Records:
         self._chained = chained
 
     def __iter__(self) -> Iterator[Chunk]:
+        before = 0
         for place in self._places:
-            with place.open() as raw:
-                yield from _reader(place, _peekable(raw), self._format, self._chained)
+            records = 0
+            try:
+                with place.open() as raw:
+                    file = _peekable(place, raw)
+                    for chunk in _reader(place, file, self._format, self._chained):
+                        yield chunk
+                        records += chunk.records
+            except (OSError, SourceUnusable, StoreError) as error:
+                raise _broken_off(place, error, records, before) from error
+            before += records
 
     def locate(self, wanted: set[Key]) -> dict[Key, str]:
         """See `locate_malformed`."""
@@ -62,14 +74,33 @@ def read_places(
         chained: whether records carry hashes (frames are not looked into here).
 
     Iterating raises:
-        MalformedInput: something in them is no record; what came before was handed on.
-        SourceUnusable: a place cannot be opened.
+        MalformedInput: something in them is no record, or cannot be read any more; what came
+            before was handed on.
+        SourceUnusable, StoreError: nothing can be read at all.
     """
     return Records(places, format_, chained)
 
 
+def _broken_off(place: Place, error: Exception, records: int, before: int) -> HeadraceError:
+    """What to say of a place that fails: once records were handed on, they are kept."""
+    reason = error.strerror or str(error) if isinstance(error, OSError) else ""
+    if isinstance(error, HeadraceError):
+        if not (records or before):
+            return error
+        reason = error.reason if isinstance(error, SourceUnusable) else error.message
+    if not (records or before):
+        return SourceUnusable(place.name, reason)
+    return MalformedInput(
+        place.name,
+        f"behind record {records}",
+        "",
+        f"cannot be read: {reason}",
+        hint="Write it again once it can be: what is stored is passed over",
+    )
+
+
 def _reader(
-    place: Place, file: io.BufferedReader, format_: Format, chained: bool
+    place: Place, file: io.BufferedReader | Arriving, format_: Format, chained: bool
 ) -> Iterator[Chunk]:
     found = _looks_like(file) if format_ is Format.AUTO else format_
     if found is Format.FRAMES:
@@ -82,18 +113,20 @@ def _reader(
         # pyarrow is there anyway; its Parquet part is not needed for the other formats.
         from headrace.sot.sources.parquet import read_parquet
 
-        return read_parquet(place.name, file, chained=chained)
+        return read_parquet(place.name, cast(BinaryIO, file), chained=chained)
     return read_json_lines(place.name, file, chained=chained)
 
 
-def _looks_like(file: io.BufferedReader) -> Format:
+def _looks_like(file: io.BufferedReader | Arriving) -> Format:
     begins = file.peek(len(STREAM_NAME))
     if begins[: len(STREAM_NAME)] == STREAM_NAME:
         return Format.FRAMES
     return Format.PARQUET if begins[: len(_PARQUET_MAGIC)] == _PARQUET_MAGIC else Format.JSON_LINES
 
 
-def _peekable(raw: BinaryIO) -> io.BufferedReader:
+def _peekable(place: Place, raw: BinaryIO) -> io.BufferedReader | Arriving:
+    if not place.again:
+        return Arriving(raw)
     if isinstance(raw, io.BufferedReader):
         return raw
     return io.BufferedReader(cast(io.RawIOBase, raw), CHUNK_BYTES)

@@ -225,7 +225,10 @@ def _is_new(store: SotStore, symbol_id: int, position: Position) -> bool:
 
 
 def _verify_sample(store: SotStore, head: Head, blocks: int, seed: int, into: SymbolReport) -> None:
+    seen_to = head.first_seq
     for seq in sample(head, blocks, seed):
+        if seq < seen_to:
+            continue  # in the block looked at last
         try:
             block = next(iter(store.scan(head.symbol_id, from_seq=seq, to_seq=seq)))
             before = None
@@ -245,4 +248,5 @@ def _verify_sample(store: SotStore, head: Head, blocks: int, seed: int, into: Sy
             into.good_until = damage.seq if damage.seq is not None else into.good_until
             return
         into.records += block.count
+        seen_to = block.first_seq + block.count
     into.good_until = head.position.next_seq

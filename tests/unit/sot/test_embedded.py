@@ -293,3 +293,26 @@ def test_after_a_failed_sync_nothing_is_acknowledged_any_more(
 def test_files_are_the_users_alone(folder: Path) -> None:
     for path in (folder, *folder.iterdir()):
         assert path.stat().st_mode & 0o077 == 0, path
+
+
+def test_small_files_are_written_whole_by_a_system_that_takes_little_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that fills up takes a part of a write, without an error."""
+    pwrite = os.pwrite
+    monkeypatch.setattr(os, "pwrite", lambda fd, data, at: pwrite(fd, bytes(data[:7]), at))
+    monkeypatch.setattr(os, "write", lambda *_: pytest.fail("a write that may be cut short"))
+    store = EmbeddedStore(tmp_path / "sot")
+    Chain.claimed(store, 1).write(store, 3)
+    store.close()
+    monkeypatch.undo()
+    volume = next((tmp_path / "sot").glob("*.sot"))
+    with volume.open("ab") as file:
+        file.write(b"SOTH" + bytes(50))
+    monkeypatch.setattr(os, "pwrite", lambda fd, data, at: pwrite(fd, bytes(data[:7]), at))
+    store = EmbeddedStore(tmp_path / "sot")
+    assert store.damages() == []
+    store.claim(1, first_seq=1)
+    store.close()
+    [torn] = (tmp_path / "sot").glob("*.torn-*")
+    assert torn.read_bytes() == b"SOTH" + bytes(50)

@@ -80,3 +80,12 @@ def test_faults_are_there_as_often_as_asked_for(kind: str) -> None:
 def test_what_cannot_be_made_is_said(settings: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigurationError, match=said):
         made(10, **settings)
+
+
+def test_large_records_are_written_a_few_at_a_time() -> None:
+    """Two thousand of 16 MiB would be 32 GB."""
+    from headrace.sot.gen.output import _bunches
+
+    sizes = [len(bunch) for bunch in _bunches([bytes(3 * 1024 * 1024)] * 6)]
+    assert sizes == [2, 2, 2]
+    assert [len(bunch) for bunch in _bunches([b"x"] * 4500)] == [2000, 2000, 500]

@@ -300,3 +300,134 @@ def test_a_malformed_frame_is_located_in_its_file(tmp_path: Path) -> None:
     assert report.counts["malformed"] == 1
     other = {1, 2, 3} - {RECORDS[14].symbol_id}
     assert all(report.heads[symbol_id].next_seq == 11 for symbol_id in other)
+
+
+class Trickle(io.RawIOBase):
+    """A pipe: a few bytes at a time, as they come."""
+
+    def __init__(self, content: bytes, at_once: int) -> None:
+        super().__init__()
+        self._left = io.BytesIO(content)
+        self._at_once = at_once
+        self.given = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: bytearray) -> int:  # type: ignore[override]
+        piece = self._left.read(min(len(buffer), self._at_once))
+        buffer[: len(piece)] = piece
+        self.given += len(piece)
+        return len(piece)
+
+
+@pytest.mark.parametrize("at_once", [1, 5, 7, 399, 4096])
+@pytest.mark.parametrize("asked", [Format.AUTO, None])
+@pytest.mark.parametrize("format_", [Format.FRAMES, Format.JSON_LINES])
+def test_a_pipe_may_give_its_bytes_in_any_pieces(
+    tmp_path: Path, format_: Format, asked: Format | None, at_once: int
+) -> None:
+    content = in_format(tmp_path / "s", format_).read_bytes()
+    pipe = io.BufferedReader(Trickle(content, at_once))  # type: ignore[type-var]
+    place = Place("standard input", lambda: pipe, again=False)
+    chunks = list(read_places([place], format_=asked or format_))
+    assert runs(chunks) == {s: run_of(RECORDS, s) for s in (1, 2, 3)}
+
+
+def test_what_has_arrived_in_a_pipe_does_not_wait_for_what_has_not(tmp_path: Path) -> None:
+    content = in_format(tmp_path / "s", Format.FRAMES).read_bytes()
+    raw = Trickle(content, 1000)
+    place = Place("standard input", lambda: io.BufferedReader(raw), again=False)  # type: ignore[type-var]
+    first = next(iter(read_places([place])))
+    assert first.records >= 1
+    assert raw.given < len(content) / 2
+
+
+def test_a_closed_standard_input_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", None)
+    with pytest.raises(SourceUnusable, match=r"standard input.*closed"):
+        list(read_places(find_places("-")))
+
+
+def test_a_byte_order_mark_is_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl"
+    path.write_bytes(b"\xef\xbb\xbf" + b"\r\n".join(json_lines()) + b"\r\n")
+    assert runs(read(path)) == {s: run_of(RECORDS, s) for s in (1, 2, 3)}
+    path.write_bytes(json_lines()[0] + b"\n\xef\xbb\xbf" + json_lines()[1])
+    records, error = until_error(read_places(find_places(str(path))))
+    assert (records, error.position) == (1, "line 2")
+
+
+@pytest.mark.parametrize("bad", [b'"\\ud83d"', b'"\xff"'])
+def test_text_that_is_no_utf8_is_named_by_its_field(tmp_path: Path, bad: bytes) -> None:
+    lines = json_lines()
+    lines[3] = lines[3].replace(b'"client_order_id":"', b'"client_order_id":' + bad + b',"x":"')
+    path = tmp_path / "s.jsonl"
+    path.write_bytes(b"\n".join(lines))
+    records, error = until_error(read_places(find_places(str(path))))
+    assert (records, error.position) == (3, "line 4")
+    assert error.field == "order_update.client_order_id"
+
+
+def test_a_null_anywhere_in_parquet_is_a_field_that_is_left_out(tmp_path: Path) -> None:
+    plain = made(6, symbols=1, size_bytes=400, chained=False)
+    rows = [msgspec.to_builtins(decode(record.body), builtin_types=(bytes,)) for record in plain]
+    for row in rows:
+        row |= {"hash": None, "prev_hash": None, "balance_events": None}
+        row["input"] |= {"crc": None, "data": None}
+        row["order_update"]["client_order_id"] = None
+    path = tmp_path / "s.parquet"
+    pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), path)
+    [chunk] = read(path, chained=False)
+    [first, *_] = [decode(piece[4:]) for piece in chunk.runs[1]]
+    assert (first.input.crc, first.input.data, first.balance_events) == (0, b"", ())
+    assert first.order_update is not None
+    assert first.order_update.client_order_id == ""
+    rows[4]["trades"][0]["price"] = None
+    pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), path)
+    records, error = until_error(read_places(find_places(str(path)), chained=False))
+    assert (records, error.position, error.field) == (4, "row 5", "trades[0].price")
+
+
+def test_text_in_parquet_that_is_no_utf8_is_named(tmp_path: Path) -> None:
+    offsets = pa.py_buffer(bytes([0, 0, 0, 0, 2, 0, 0, 0]))
+    text = pa.StringArray.from_buffers(1, offsets, pa.py_buffer(b"\xff\xfe"))
+    path = tmp_path / "s.parquet"
+    pq.write_table(pa.table({"output_seq": pa.array([1]), "note": text}), path)
+    _, error = until_error(read_places(find_places(str(path))))
+    assert error.position == "behind row 0"
+
+
+class Failing(io.BytesIO):
+    """A disk that gives an error behind what it has."""
+
+    def readinto(self, buffer: bytearray) -> int:  # type: ignore[override]
+        count = super().readinto(buffer)
+        if not count:
+            raise OSError(5, "Input/output error")
+        return count
+
+
+def test_a_source_that_fails_on_the_way_keeps_what_came_before(tmp_path: Path) -> None:
+    content = STREAM_MAGIC + run_of(RECORDS, 1)
+    good = Place("good", lambda: io.BytesIO(content))
+    failing = Place("bad", lambda: io.BufferedReader(Failing(content)), again=False)  # type: ignore[type-var]
+    gone = [good, *find_places(str(in_format(tmp_path / "gone", Format.FRAMES)))]
+    (tmp_path / "gone").unlink()
+    for places, expected in (([failing], 10), ([good, failing], 20), (gone, 10)):
+        records, error = until_error(read_places(places))
+        assert records == expected
+        assert error.source == places[-1].name
+        assert "cannot be read" in error.reason
+    with pytest.raises(SourceUnusable, match="gone"):
+        list(read_places(gone[1:]))
+    empty = Place("empty", lambda: Failing(b""))
+    with pytest.raises(SourceUnusable, match=r"empty.*Input/output error"):
+        list(read_places([empty]))
+
+
+def test_a_source_that_is_gone_before_its_malformed_record_is_located(tmp_path: Path) -> None:
+    path = stream_file(tmp_path / "s", RECORDS)
+    places = find_places(str(path))
+    path.unlink()
+    assert read_places(places).locate({(1, 1)}) == {}

@@ -111,3 +111,8 @@ def test_a_block_that_holds_less_than_it_says_is_found(store: EmbeddedStore) -> 
     plant(store, batch, count=5)
     report = verify_store(store, processes=0)
     assert "symbol 1, seq 304" in str(report.symbols[0].damage)
+
+
+def test_a_block_counts_once_in_a_sample(store: EmbeddedStore) -> None:
+    report = verify_store(store, Mode.SAMPLED, blocks=500)
+    assert report.records == 900
