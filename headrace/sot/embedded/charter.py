@@ -44,7 +44,7 @@ def load_or_make(folder: Path, volumes: int) -> Charter:
     try:
         if not path.exists():
             _make(folder, path, volumes)
-        return _parsed(path, path.read_bytes())
+        return _fitting(folder, _parsed(path, path.read_bytes()))
     except NotADirectoryError as error:
         raise StoreMisconfigured(str(folder), "it is not a folder") from error
     except OSError as error:
@@ -61,7 +61,7 @@ def load(folder: Path) -> Charter | None:
     """
     path = folder / FILE_NAME
     try:
-        return _parsed(path, path.read_bytes())
+        return _fitting(folder, _parsed(path, path.read_bytes()))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
@@ -117,6 +117,15 @@ def _parsed(path: Path, content: bytes) -> Charter:
         raise _damaged(path, "it fails its check")
     if charter.format > _FORMAT:
         raise NewerLog(str(path), charter.format, _FORMAT)
+    return charter
+
+
+def _fitting(folder: Path, charter: Charter) -> Charter:
+    """The charter, unless it is another store's: symbols would be looked for in other volumes."""
+    for entry in folder.glob("volume-[0-9][0-9][0-9][0-9].*"):
+        if int(entry.name[7:11]) >= charter.volumes:
+            reason = f"it says {charter.volumes} volumes, but there is {entry.name}"
+            raise _damaged(folder / FILE_NAME, reason)
     return charter
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import groupby
 from pathlib import Path
 from typing import Final
 
 from headrace.sot.embedded.asides import Key, key_of, pack_keys, pack_parked, unpack_parked
-from headrace.sot.embedded.charter import DEFAULT_VOLUMES, load, load_or_make
+from headrace.sot.embedded.charter import DEFAULT_VOLUMES, FILE_NAME, load, load_or_make
 from headrace.sot.embedded.entry import Entry, Kind, make
 from headrace.sot.embedded.index import SymbolIndex
 from headrace.sot.embedded.judging import judge
@@ -73,15 +74,15 @@ class EmbeddedStore:
         """See `SotStore.symbols`."""
         found: list[int] = []
         for volume in self._existing():
-            with volume.looking():
-                found.extend(volume.symbols)
+            # Of a volume that cannot be read, its tip may still know them; `damages` names it.
+            with suppress(DamagedLog), volume.looking():
+                pass
+            found.extend(volume.symbols)
         return sorted(found)
 
     def head(self, symbol_id: int) -> Head | None:
         """See `SotStore.head`."""
-        volume = self._volume_of(symbol_id)
-        with volume.looking():
-            index = volume.symbols.get(symbol_id)
+        with self._looking(symbol_id) as (_, index):
             if index is None:
                 return None
             if index.damage is not None:
@@ -136,9 +137,7 @@ class EmbeddedStore:
         self, symbol_id: int, *, from_seq: int = 0, to_seq: int | None = None
     ) -> Iterator[Block]:
         """See `SotStore.scan`."""
-        volume = self._volume_of(symbol_id)
-        with volume.looking():
-            index = volume.symbols.get(symbol_id)
+        with self._looking(symbol_id) as (volume, index):
             if index is None:
                 return iter(())
             # An array of offsets, not of blocks: 8 bytes for some 2,000 records.
@@ -156,9 +155,21 @@ class EmbeddedStore:
                     found.extend(volume.damages)
                     if volume.torn is not None:
                         self._note_torn(volume.torn)
+                found.extend(self._misplaced(volume))
             except DamagedLog as error:
-                found.append(error)
+                found.extend(volume.damages or [error])
         return found
+
+    def _misplaced(self, volume: Volume) -> Iterator[DamagedLog]:
+        for symbol_id in volume.symbols:
+            if symbol_id % self.volumes != volume.number:
+                yield DamagedLog(
+                    str(volume.path),
+                    f"it does not belong there: {FILE_NAME} says {self.volumes} volumes, and is "
+                    "not the one with which it was written",
+                    symbol_id=symbol_id,
+                    hint=f"Put {FILE_NAME} back from a copy of the store",
+                )
 
     def repairs(self) -> list[str]:
         """See `SotStore.repairs`."""
@@ -182,9 +193,7 @@ class EmbeddedStore:
 
     def parked(self, symbol_id: int) -> Iterator[Parked]:
         """See `SotStore.parked`."""
-        volume = self._volume_of(symbol_id)
-        with volume.looking():
-            index = volume.symbols.get(symbol_id)
+        with self._looking(symbol_id) as (volume, index):
             places = sorted(index.parked.items()) if index else []
         return self._parked(volume, symbol_id, places)
 
@@ -205,9 +214,7 @@ class EmbeddedStore:
 
     def verified(self, symbol_id: int) -> Position | None:
         """See `SotStore.verified`."""
-        volume = self._volume_of(symbol_id)
-        with volume.looking():
-            index = volume.symbols.get(symbol_id)
+        with self._looking(symbol_id) as (_, index):
             return index.verified if index else None
 
     def mark_verified(self, symbol_id: int, position: Position) -> None:
@@ -266,6 +273,22 @@ class EmbeddedStore:
         for item in items:
             groups.setdefault(symbol_of(item) % self.volumes, []).append(item)
         return sorted(groups.items())
+
+    @contextmanager
+    def _looking(self, symbol_id: int) -> Iterator[tuple[Volume, SymbolIndex | None]]:
+        """The symbol's volume, held still, and what it holds of the symbol.
+
+        Raises:
+            DamagedLog: the volume cannot be read; the symbol's own damage if it is known.
+        """
+        volume = self._volume_of(symbol_id)
+        with ExitStack() as held:
+            try:
+                held.enter_context(volume.looking())
+            except DamagedLog as error:
+                index = volume.symbols.get(symbol_id)
+                raise (index and index.damage) or error from None
+            yield volume, volume.symbols.get(symbol_id)
 
     def _volume_of(self, symbol_id: int) -> Volume:
         return self._volume(symbol_id % self.volumes)

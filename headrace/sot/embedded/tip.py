@@ -73,6 +73,8 @@ def read_tip(path: Path) -> Tip | None:
         content = path.read_bytes()
     except FileNotFoundError:
         return None
+    except IsADirectoryError:
+        raise _damaged(path, "it is a folder") from None
     body = content[17:-1]
     if content != xxh3_64_hexdigest(body).encode() + b" " + body + b"\n":
         raise _damaged(path, "it fails its check")

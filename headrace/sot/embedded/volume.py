@@ -169,12 +169,15 @@ class Volume:
         except FileNotFoundError:
             tip = read_tip(self._tip_path)
             if tip is not None:
-                self._missing_end(tip)
+                if not self.damages:
+                    self._missing_end(tip)
                 raise self.damages[0] from None
             if not create:
                 return False
             self._create()
             self._descriptor = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
+        except IsADirectoryError:
+            raise self._unreadable(str(self.path), "it is a folder") from None
         except OSError as error:
             raise self._unavailable("opening", error) from error
         self._check_preamble(self._descriptor)
@@ -200,11 +203,17 @@ class Volume:
         newer = newer_format(found, self.number)
         if newer is not None:
             raise NewerLog(str(self.path), newer, FORMAT)
-        raise DamagedLog(
-            f"{self.path} at byte 0",
-            "it does not begin as this volume does",
-            hint="Put the file back from a copy; what other volumes hold is not concerned",
-        )
+        raise self._unreadable(f"{self.path} at byte 0", "it does not begin as this volume does")
+
+    def _unreadable(self, where: str, reason: str) -> DamagedLog:
+        """Damage to the volume as a whole; whose chains it held, only its tip still knows."""
+        hint = "Put the file back from a copy; what other volumes hold is not concerned"
+        with suppress(DamagedLog, OSError):
+            tip = read_tip(self._tip_path)
+            for symbol_id in tip.heads if tip else ():
+                damage = DamagedLog(where, reason, symbol_id=symbol_id, hint=hint)
+                self.index(symbol_id).broken(damage)
+        return DamagedLog(where, reason, hint=hint)
 
     @contextmanager
     def _locked(self, how: int) -> Iterator[None]:

@@ -14,6 +14,7 @@ from support.sot_streams import frames_of, made, run_of, write, written
 
 from headrace.sot.embedded.store import EmbeddedStore
 from headrace.sot.exceptions import DamagedLog, NewerLog, StoreMisconfigured, StoreUnavailable
+from headrace.sot.recovery import RecoverOptions, recover
 from headrace.sot.store import Parked
 from headrace.sot.verifying.verify import VerifyReport, verify_store
 
@@ -316,3 +317,64 @@ def test_small_files_are_written_whole_by_a_system_that_takes_little_at_once(
     store.close()
     [torn] = (tmp_path / "sot").glob("*.torn-*")
     assert torn.read_bytes() == b"SOTH" + bytes(50)
+
+
+def _no_volume(volume: Path) -> None:
+    volume.unlink()
+
+
+def _other_volume(volume: Path) -> None:
+    volume.write_bytes(b"X" + volume.read_bytes()[1:])
+
+
+def _folder_there(volume: Path) -> None:
+    volume.unlink()
+    volume.mkdir()
+
+
+@pytest.mark.parametrize("spoil", [_no_volume, _other_volume, _folder_there])
+def test_what_other_volumes_hold_is_read_beside_one_that_cannot_be(
+    tmp_path: Path, spoil: Callable[[Path], None]
+) -> None:
+    records = made(60, symbol_ids=(1, 2, 66), size_bytes=120)
+    written(tmp_path / "sot", records)
+    spoil(tmp_path / "sot" / "volume-0002.sot")
+    store = EmbeddedStore(tmp_path / "sot", create=False)
+    assert store.symbols() == [1, 2, 66]
+    report = verify_store(store, processes=0, mark=False)
+    assert {s.symbol_id: s.records for s in report.symbols} == {1: 20, 2: 0, 66: 0}
+    for symbol in report.symbols[1:]:
+        assert symbol.damage is not None
+        assert symbol.damage.startswith(f"symbol {symbol.symbol_id}")
+        assert "volume-0002" in symbol.damage
+    out = recover(store, str(tmp_path / "out"), RecoverOptions(past_damage=True))
+    assert (out.records, out.complete) == (20, False)
+    store.close()
+    again = written(tmp_path / "sot", made(90, symbol_ids=(1, 2, 66), size_bytes=120))
+    assert (again.written, again.duplicates, again.refused) == (10, 20, 60)
+
+
+def test_a_tip_that_is_a_folder_is_named(folder: Path) -> None:
+    tip = next(folder.glob("*.tip"))
+    tip.unlink()
+    tip.mkdir()
+    assert any(str(tip) in line for line in found(folder))
+
+
+@pytest.mark.parametrize("volumes", [1, 2, 63, 66, 128])
+def test_a_charter_of_another_store_hides_no_symbol(tmp_path: Path, volumes: int) -> None:
+    """Symbols would be looked for in other volumes, and not be found there."""
+    written(tmp_path / "sot", made(40, symbol_ids=(1, 2, 63, 70), size_bytes=120))
+    EmbeddedStore(tmp_path / "other", volumes=volumes).close()
+    (tmp_path / "other" / "store.json").replace(tmp_path / "sot" / "store.json")
+    try:
+        store = EmbeddedStore(tmp_path / "sot", create=False)
+    except DamagedLog as error:
+        assert "store.json" in error.where  # noqa: PT017 - some are met later
+        return
+    named = {damage.symbol_id for damage in store.damages()}
+    assert 70 in named
+    assert all("store.json" in damage.reason for damage in store.damages())
+    report = recover(store, str(tmp_path / "out"))
+    assert not report.complete
+    store.close()
