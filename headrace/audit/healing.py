@@ -7,8 +7,8 @@ becomes missing.
 
 1. What is no sound part is set aside.
 2. Parts that lie within a longer one are swept; where the two differ, both are set aside.
-3. Of two parts that overlap, the later one is written again without what the earlier one holds;
-   where they differ, both are set aside.
+3. Of two parts that overlap, the later one is written again without what the earlier one holds,
+   beginning with a page; where they differ, both are set aside.
 4. The checkpoint is made anew from the lake, if it disagrees.
 """
 
@@ -17,6 +17,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
+
+import pyarrow as pa
 
 from headrace.audit.aside import set_aside
 from headrace.audit.checkpoint import checkpoint_findings, load
@@ -28,6 +30,7 @@ from headrace.audit.overlaps import shared_by
 from headrace.audit.report import Action, Repair
 from headrace.faults import kill_point
 from headrace.lake import Overlap, Part, RawLake
+from headrace.lake.grid import PAGE_IDS
 from headrace.lake.rows import rows_between
 from headrace.pull.checkpoints import Checkpoint, CheckpointStore
 from headrace.pull.exceptions import CheckpointTooNew, NothingToRebuild
@@ -94,19 +97,46 @@ class Healer:
             yield self._aside(product, piece, lease, reason)
 
     def _part_overlaps(self, product: str, lease: HeldLease) -> Iterator[Repair]:
-        # From the right, so that the earlier part of a pair is still as it was listed.
+        # From the right, so that the earlier part of a pair is still as it was listed, and of the
+        # later one it is known what it has become.
         aside: set[Part] = set()
-        for overlap in reversed(self.raw.parts(product).overlaps):
+        become: dict[Part, Part] = {}
+        for listed in reversed(self.raw.parts(product).overlaps):
             self.stop.check()
-            if overlap.right in aside:
+            if listed.right in aside:
                 continue
+            overlap = Overlap(listed.left, become.get(listed.right, listed.right))
             if shared_by(self.raw, overlap).same:
-                yield self._shorten(product, overlap, lease)
+                become[listed.left] = self._lengthened(product, overlap)
+                yield self._shorten(product, Overlap(become[listed.left], overlap.right), lease)
+                if become[listed.left] != listed.left:
+                    lease.check()
+                    self.raw.store.delete(listed.left.key)
                 continue
             for part in (overlap.left, overlap.right):
                 aside.add(part)
                 reason = f"its trades differ from those of {_other(overlap, part).name}"
                 yield self._aside(product, part, lease, reason)
+
+    def _lengthened(self, product: str, overlap: Overlap) -> Part:
+        """The earlier part up to the end of its last page, if the later one goes on beyond.
+
+        What is cut off then begins with a page: a part that begins within one would lie half over
+        the page as a run fetches it.
+        """
+        left, right = overlap.left, overlap.right
+        end = -(-left.hi // PAGE_IDS) * PAGE_IDS
+        if end == left.hi or end >= right.hi or not self.raw.grid.same_cell(left.lo, end):
+            return left
+        (rows, footer), (more, other) = (self.raw.read_part(part) for part in (left, right))
+        return self.raw.write(
+            product,
+            left.lo,
+            end,
+            pa.concat_tables([rows, rows_between(more, left.hi + 1, end)]),
+            source={*footer.sources, *other.sources},
+            fetched_at=max(footer.fetched_at, other.fetched_at),
+        ).part
 
     def _shorten(self, product: str, overlap: Overlap, lease: HeldLease) -> Repair:
         """Write the later part's own ids under their own name, then remove the part."""

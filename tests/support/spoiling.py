@@ -6,6 +6,7 @@ import random
 
 from headrace.lake import Part, RawLake
 from headrace.lake.exceptions import ObjectMissing, PartUnreadable
+from headrace.lake.grid import PAGE_IDS
 from tests.lake_samples import FETCHED_AT
 
 HALF = b"half of a file"
@@ -33,8 +34,10 @@ def spoil_at_random(raw: RawLake, product: str, dice: random.Random) -> None:
     for part in parts[1:2]:
         content = raw.store.get(part.key)
         raw.store.put(part.key, content[: dice.randrange(len(content))])
-    for part in parts[2:3]:
-        _store(raw, product, part.lo, part.lo + (part.hi - part.lo) // 2)
+    for part in parts[2:]:
+        if _half(part):
+            _store(raw, product, part.lo, part.lo + _half(part) - 1)
+            break
     _double_over_a_border(raw, product, parts[2:])
 
 
@@ -53,13 +56,18 @@ def _ids(raw: RawLake, part: Part) -> list[int]:
     return ids
 
 
+def _half(part: Part) -> int:
+    """How many ids the whole pages of its first half are; pieces of ours begin and end so."""
+    return (part.hi - part.lo + 1) // (2 * PAGE_IDS) * PAGE_IDS
+
+
 def _double_over_a_border(raw: RawLake, product: str, sound: list[Part]) -> None:
     """A part over the second half of one and the first half of the next, if there are such."""
     by_begin = {part.lo: part for part in sound}
     for left in sound:
         right = by_begin.get(left.hi + 1)
-        if right and right.hi > right.lo and raw.grid.same_cell(left.lo, right.hi):
-            _store(raw, product, (left.lo + left.hi) // 2 + 1, (right.lo + right.hi) // 2)
+        if right and _half(left) and _half(right) and raw.grid.same_cell(left.lo, right.hi):
+            _store(raw, product, left.lo + _half(left), right.lo + _half(right) - 1)
             return
 
 

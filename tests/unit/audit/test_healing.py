@@ -93,6 +93,36 @@ def test_overlaps_with_the_same_trades_are_cut(bench: Bench) -> None:
     assert bench.audit(deep=True).status is Status.DONE
 
 
+def test_what_is_cut_off_begins_with_a_page(bench: Bench) -> None:
+    """Else a run that fetches the page, once the part before is lost, would store it half twice."""
+    bench.keep(1, 1_500)
+    bench.keep(1_001, 2_700)
+    bench.keep(2_501, 4_200)
+    assert actions(bench) == ["shortened", "shortened", "checkpoint_rebuilt"]
+    listing = bench.raw.parts(PRODUCT)
+    assert [(part.lo, part.hi) for part in listing.parts] == [
+        (1, 2_000),
+        (2_001, 3_000),
+        (3_001, 4_200),
+    ]
+    assert listing.hidden == listing.overlaps == ()
+    assert bench.ids() == list(range(1, 4_201))
+    assert bench.audit(deep=True).status is Status.DONE
+
+
+@pytest.mark.parametrize("checks", range(7))
+def test_a_lease_lost_as_overlaps_are_cut_costs_nothing(bench: Bench, checks: int) -> None:
+    bench.keep(1, 1_500)
+    bench.keep(1_001, 2_700)
+    bench.keep(2_501, 4_200)
+    with suppress(LeaseLost):
+        bench.heal(checks=checks)
+    assert bench.ids() == list(range(1, 4_201))
+    bench.heal()
+    assert bench.ids() == list(range(1, 4_201))
+    assert kinds(bench.audit(deep=True)) == []
+
+
 def test_overlaps_that_differ_are_set_aside(bench: Bench) -> None:
     bench.keep(1, 1_000)
     bench.keep(501, 1_500, range(600, 1_501))
