@@ -11,6 +11,7 @@ from headrace.sot.store import Parked, SotStore
 
 #: Parking is a durable write each time; so many records share one.
 _TOGETHER: Final = 500
+_TOGETHER_BYTES: Final = 1024 * 1024
 
 
 class Aside:
@@ -31,6 +32,8 @@ class Aside:
         self._symbol_id = symbol_id
         self._limit = limit
         self._new: list[Parked] = []
+        self._new_bytes = 0
+        self._there: set[tuple[int, int]] | None = None
         self.taken: list[Parked] = []
         self.least: int | None = None
         self.count = 0
@@ -46,22 +49,38 @@ class Aside:
         return aside
 
     def put(self, seq: int, body: bytes, reason: str) -> bool:
-        """Park a record soon; False if the park is full."""
-        if self.count >= self._limit:
-            return False
+        """Park a record soon; False if the park is full and does not have it."""
+        if self.count >= self._limit and self._there is None:
+            self._recount()
+        if self._there is not None:
+            if (key := (seq, hash(body))) in self._there:
+                return True
+            if self.count >= self._limit:
+                return False
+            self._there.add(key)
         self.count += 1
         self._new.append(Parked(self._symbol_id, seq, body, reason))
         if reason == "gap" and (self.least is None or seq < self.least):
             self.least = seq
-        if len(self._new) >= _TOGETHER:
+        self._new_bytes += len(body)
+        if len(self._new) >= _TOGETHER or self._new_bytes >= _TOGETHER_BYTES:
             self.flush()
         return True
+
+    def _recount(self) -> None:
+        """Look before saying that it is full: what came twice lies there once."""
+        self.flush()
+        self._there = {
+            (parked.seq, hash(parked.body)) for parked in self._store.parked(self._symbol_id)
+        }
+        self.count = len(self._there)
 
     def flush(self) -> None:
         """Make what was put durable."""
         if self._new:
             self._store.park(self._new)
             self._new.clear()
+            self._new_bytes = 0
 
     def recast(self, records: list[Parked], reason: str) -> None:
         """Keep these for another reason than before: as evidence, no longer as candidates."""
@@ -74,6 +93,8 @@ class Aside:
         if self.taken and all(parked.seq < next_seq for parked in self.taken):
             self._store.unpark(self.taken)
             self.count -= len(self.taken)
+            if self._there is not None:
+                self._there -= {(parked.seq, hash(parked.body)) for parked in self.taken}
             self.taken.clear()
 
 

@@ -194,15 +194,27 @@ class Engine:
         judged_bytes = 0
         while queue.runs and judged_bytes < _TURN_BYTES:
             arrived_s, run = queue.runs.popleft()
-            writer.take(run, arrived_s)
             judged_bytes += len(run)
-        if writer.held_bytes > self._options.held_bytes:
-            writer.park_held()
+            try:
+                writer.take(run, arrived_s)
+            except DamagedLog as error:  # met while a record was compared with the stored one
+                writer.block("damage", str(error))
         if queue.runs:
             self._ready.append(queue)
         else:
             queue.ready = False
         self._recount(queue, judged_bytes, time.monotonic())
+        if shard.held_bytes > self._options.held_bytes:
+            self._park_most(shard)
+
+    def _park_most(self, shard: Shard) -> None:
+        """Too much is held for missing predecessors: park it, those first that hold the most."""
+        holding = [q for q in self._queues.values() if q.shard is shard and q.held_bytes]
+        for queue in sorted(holding, key=lambda q: q.held_bytes, reverse=True):
+            queue.writer.park_held()
+            self._recount(queue, 0, time.monotonic())
+            if shard.held_bytes <= self._options.held_bytes // 2:
+                break
 
     def _recount(self, queue: SymbolQueue, judged_bytes: int, now_s: float) -> None:
         self._done_bytes += queue.shard.recount(queue, judged_bytes, now_s)

@@ -15,7 +15,7 @@ class SymbolQueue:
     """Runs of one symbol that wait to be judged; `delay` is kept while symbols are few.
 
     Attributes:
-        pending_records, pending_bytes: the writer's, as the shard has counted them.
+        pending_records, pending_bytes, held_bytes: the writer's, as the shard has counted them.
     """
 
     writer: SymbolWriter
@@ -25,6 +25,7 @@ class SymbolQueue:
     delay: Histogram | None = None
     pending_records: int = 0
     pending_bytes: int = 0
+    held_bytes: int = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -34,6 +35,7 @@ class Shard:
     Attributes:
         pending: symbols with linked records, in the order in which they got them.
         pending_records: linked, not committed, over all symbols.
+        held_bytes: in memory for a missing predecessor, over all symbols.
         since_s: when the first record was linked that the last commit did not take; None if none.
         in_flight: batches that the store has not answered.
         sent_s: when it got them.
@@ -45,6 +47,7 @@ class Shard:
     measures: ShardMeasures
     pending: dict[int, SymbolQueue] = field(default_factory=dict)
     pending_records: int = 0
+    held_bytes: int = 0
     since_s: float | None = None
     in_flight: list[Batch] = field(default_factory=list)
     sent_s: float = 0.0
@@ -76,6 +79,8 @@ class Shard:
         queue.pending_records = writer.pending.records
         queue.pending_bytes = writer.pending.size_bytes
         self.waiting_bytes -= done
+        self.held_bytes += writer.held_bytes - queue.held_bytes
+        queue.held_bytes = writer.held_bytes
         if not writer.pending.waiting:
             self.pending.pop(writer.symbol_id, None)
         else:

@@ -15,7 +15,7 @@ from headrace.errors import HeadraceError
 from headrace.sot.chain import follow, why_not_next
 from headrace.sot.exceptions import ChainError, ForkError, GapError, WrongHash
 from headrace.sot.frames import frame
-from headrace.sot.layout import FRAME_HEADER, LENGTH_BYTES
+from headrace.sot.layout import FRAME_HEADER, LENGTH_BYTES, PREV_HASH
 from headrace.sot.linking import link, link_run
 from headrace.sot.position import Position, genesis
 from headrace.sot.store import Batch, BatchLimits, Head, Parked, SotStore
@@ -149,6 +149,7 @@ class SymbolWriter:
         for seq, bodies in sorted(self._held.items()):
             for body in bodies:
                 self._put_aside(seq, body, "gap")
+        self._aside.flush()
         self._held.clear()
         self.held_bytes = 0
 
@@ -157,15 +158,25 @@ class SymbolWriter:
         if self.blocked:
             return
         self.park_held()
-        self._aside.flush()
-        waiting = [
-            parked.seq
-            for parked in self._store.parked(self.symbol_id)
-            if parked.seq > self.stored.next_seq
-        ]
+        self._aside.count = 0
+        waiting = []
+        for parked in self._store.parked(self.symbol_id):
+            self._aside.count += 1
+            if parked.seq > self.stored.next_seq:
+                waiting.append(parked.seq)
+            elif parked.seq == self.stored.next_seq and parked.reason == "gap":
+                # Its predecessor is there, but is not the one that it names.
+                error = why_not_next(
+                    self.symbol_id,
+                    parked.seq,
+                    int.from_bytes(parked.body[PREV_HASH], "little"),
+                    self.stored,
+                )
+                if error is not None:
+                    self._report(error.kind, parked.seq, f"{error.message}; it is parked")
         if waiting:
-            error = GapError(self.symbol_id, waiting[0], self.stored.next_seq)
-            message = f"{error.message}; {len(waiting)} records are parked until it arrives"
+            gap = GapError(self.symbol_id, waiting[0], self.stored.next_seq)
+            message = f"{gap.message}; {len(waiting)} records are parked until it arrives"
             self._report("gap", waiting[0], message, last_seq=waiting[-1], records=len(waiting))
 
     def _append(

@@ -62,7 +62,7 @@ class WriteReport:
     @property
     def complete(self) -> bool:
         """Whether every record of the source is in the store's chains."""
-        return not (self.counts or self.malformed or self.stopped or self.parked or self.refused)
+        return not (self.counts or self.malformed or self.stopped or self.refused)
 
     @property
     def skew(self) -> float:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from support.sot_chains import Chain
-from support.sot_streams import chunks, frames_of, made, run_of, write
+from support.sot_streams import chunks, frames_of, made, run_of, write, written
 
 from headrace.errors import ConfigurationError
 from headrace.sot.embedded.store import EmbeddedStore
@@ -22,6 +22,7 @@ from headrace.sot.verifying.verify import verify_store
 from headrace.sot.writing.engine import Engine
 from headrace.sot.writing.messages import Ack
 from headrace.sot.writing.options import WriteOptions
+from headrace.sot.writing.shard import Shard, SymbolQueue
 from headrace.sot.writing.write import write_stream
 from headrace.stopping import StopEvent
 
@@ -292,3 +293,46 @@ def test_a_stop_writes_what_was_read(store: Wrapped) -> None:
 def test_options_that_cannot_work_are_refused(store: Wrapped, options: dict[str, int]) -> None:
     with pytest.raises(ConfigurationError, match=next(iter(options))):
         write(store, RECORDS, **options)
+
+
+def test_what_is_held_for_predecessors_is_bounded_over_all_symbols(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A hundred symbols whose first records are missing, each holding far less than the bound."""
+    records = made(4000, symbols=100, size_bytes=400)
+    first = {m.symbol_id: m for m in reversed(records)}
+    late = [m for m in records if first[m.symbol_id] is not m]
+    most = 0
+    recount = Shard.recount
+
+    def watched(self: Shard, queue: SymbolQueue, judged_bytes: int, now_s: float) -> int:
+        nonlocal most
+        done = recount(self, queue, judged_bytes, now_s)
+        held = sum(map(len, (b for bs in queue.writer._held.values() for b in bs)))
+        assert held == queue.held_bytes
+        most = max(most, self.held_bytes)
+        return done
+
+    monkeypatch.setattr(Shard, "recount", watched)
+    store = EmbeddedStore(tmp_path / "sot", volumes=1)
+    bound = 100_000
+    report = write(store, late, shards=1, held_bytes=bound)
+    assert report.parked == len(late)
+    assert most < bound + 50 * 400
+    assert write(store, records, shards=1, held_bytes=bound).complete
+    store.close()
+
+
+def test_damage_met_while_comparing_stops_that_symbol_alone(tmp_path: Path) -> None:
+    """A block whose payload is spoilt shows only when something is compared with it."""
+    records = made(400, symbols=2, size_bytes=120)
+    written(tmp_path / "sot", records[:200], batch_records=20)
+    volume = tmp_path / "sot" / "volume-0001.sot"
+    content = bytearray(volume.read_bytes())
+    content[24 + 224 + 112 + 40] ^= 1  # behind the preamble, the claim and the first header
+    volume.write_bytes(content)
+    report = written(tmp_path / "sot", records)
+    assert dict(report.counts).keys() == {"damage"}
+    assert all(problem.symbol_id == 1 for problem in report.problems)
+    assert "symbol 1, seq 1 to" in str(report.problems[0])
+    assert report.heads[2].next_seq == 201

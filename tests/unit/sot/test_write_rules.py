@@ -247,3 +247,45 @@ def test_the_park_is_bounded(store: EmbeddedStore) -> None:
     report = write(store, made(50, symbols=1)[1:], parked_records=10)
     assert (report.parked, report.refused) == (10, 39)
     assert report.counts["full"] == 39
+
+
+def test_what_is_parked_twice_counts_once(tmp_path: Path) -> None:
+    records = made(20, symbols=1)
+    late = records[:2] + records[10:]
+    for given in (late, late, late + late):
+        report = written(tmp_path / "sot", given)
+        assert (report.parked, report.refused, dict(report.counts)) == (10, 0, {"gap": 10})
+    assert written(tmp_path / "sot", records).complete
+
+
+def test_a_full_park_takes_again_what_it_has(tmp_path: Path) -> None:
+    records = made(20, symbols=1)
+    late = records[:2] + records[10:]
+    for given in (late, late + late):
+        report = written(tmp_path / "sot", given, parked_records=10)
+        assert (report.parked, report.refused) == (10, 0)
+    report = written(tmp_path / "sot", records[:2] + records[9:], parked_records=10)
+    assert (report.parked, report.refused, report.counts["full"]) == (10, 1, 1)
+    report = written(tmp_path / "sot", records[2:10], parked_records=10)
+    assert (report.parked, report.written) == (0, 18)
+
+
+def test_a_parked_record_that_does_not_follow_what_arrived_is_named(tmp_path: Path) -> None:
+    records, others = made(20, symbols=1), made(20, symbols=1, seed=2)
+    written(tmp_path / "sot", [*records[:2], others[3]])
+    report = written(tmp_path / "sot", records[2:3])
+    assert (report.written, report.parked, dict(report.counts)) == (1, 1, {"link": 1})
+    assert "symbol 1, seq 4: prev_hash" in str(report.problems[0])
+    report = written(tmp_path / "sot", records[3:])
+    assert dict(report.counts) == {"fork": 1}
+    store = EmbeddedStore(tmp_path / "sot")
+    assert frames_of(store, 1) == run_of(records, 1)
+    store.close()
+
+
+def test_evidence_of_an_earlier_run_does_not_make_a_sound_one_partial(tmp_path: Path) -> None:
+    records, others = made(20, symbols=1), made(20, symbols=1, seed=2)
+    assert not written(tmp_path / "sot", [*records[:5], others[2]]).complete
+    report = written(tmp_path / "sot", records)
+    assert report.complete
+    assert report.parked == 1
