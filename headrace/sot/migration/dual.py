@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from headrace.sot.exceptions import StoreUnavailable
+from headrace.sot.exceptions import ChainError, MalformedRecord, StoreUnavailable
 from headrace.sot.frames import bodies as bodies_of
 from headrace.sot.frames import identity
 from headrace.sot.migration.backfilling import Backfill
@@ -13,6 +13,7 @@ from headrace.sot.migration.old import OldLog
 from headrace.sot.migration.phases import Phase
 from headrace.sot.sources.chunk import Chunk
 from headrace.sot.store import SotStore
+from headrace.stopping import STOP, StopEvent
 
 
 @dataclass(slots=True)
@@ -24,11 +25,13 @@ class DualReport:
         written: new in the old log.
         behind: the new log could not be written, or has history to catch up with; a backfill
             brings it up. Never so once reads are switched.
+        refused: why the source was not read on: a record that does not continue the old chain.
     """
 
     read: int = 0
     written: int = 0
     behind: bool = False
+    refused: ChainError | MalformedRecord | None = None
 
 
 def write_both(
@@ -38,14 +41,15 @@ def write_both(
     *,
     batch: int = 500,
     on_records: Callable[[int], None] = lambda _: None,
+    stop: StopEvent = STOP,
 ) -> DualReport:
     """Append a stream of the engine's globally chained outputs.
 
     In phase `dual` the old log is the truth: what is durable there counts, and a new log in trouble
-    is left behind. In phase `new` a record counts when both have it.
+    is left behind. In phase `new` a record counts when both have it. A record that does not
+    continue the old chain ends the write; what came before it is in both.
 
     Raises:
-        ChainError: a record does not continue the old chain; what came before it is kept.
         StoreUnavailable: the old log, or in phase `new` either of them.
         WrongPhase: the migration has ended.
         MalformedInput: out of `chunks`, after what came before was written.
@@ -55,7 +59,12 @@ def write_both(
     for bodies in _in_order(chunks, batch):
         level = old.cursor().old_next == old.head().next_seq
         report.read += len(bodies)
-        report.written += old.append(bodies)
+        before = old.head().next_seq
+        try:
+            old.append(bodies)
+        except (ChainError, MalformedRecord) as error:
+            report.refused = error
+        report.written += old.head().next_seq - before
         phase = old.phase()
         if phase is Phase.NEW or (phase is Phase.DUAL and level and not report.behind):
             try:
@@ -67,6 +76,8 @@ def write_both(
         elif phase is Phase.DUAL:
             report.behind = True
         on_records(len(bodies))
+        if report.refused is not None or stop.is_set():
+            break
     return report
 
 

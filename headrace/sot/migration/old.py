@@ -18,6 +18,7 @@ from typing import Final
 from xxhash import xxh3_64_intdigest
 
 from headrace.sot.exceptions import (
+    ChainError,
     DamagedLog,
     ForkError,
     GapError,
@@ -27,6 +28,7 @@ from headrace.sot.exceptions import (
     WrongHash,
     WrongLink,
 )
+from headrace.sot.frames import identity
 from headrace.sot.layout import HASH_BYTES, HEADER
 from headrace.sot.layout_check import check_body
 from headrace.sot.migration.phases import Phase, WrongPhase, target_of
@@ -148,26 +150,39 @@ class OldLog:
             self._note(db, "cursor", value)
 
     def append(self, bodies: Iterable[bytes]) -> int:
-        """Add outputs to the chain; durable, all or none. How many were new.
+        """Add outputs to the chain, durable. How many were new.
 
         Raises:
-            ForkError, GapError, WrongLink, WrongHash: one does not continue the chain.
+            ForkError, GapError, WrongLink, WrongHash, MalformedRecord: one does not continue the
+                chain; those before it were added, those behind it were not.
             WrongPhase: the migration has ended.
         """
+        refused: ChainError | MalformedRecord | None = None
         with self._writing() as db:
             if self._phase(db) is Phase.ENDED:
                 raise WrongPhase("write", Phase.ENDED)
             head = self._head(db)
             rows = []
             for body in bodies:
-                seq, hash_, prev_hash, symbol_id = _checked(body)
-                if seq < head.next_seq:
-                    self._refuse_other(db, seq, symbol_id, body)
-                    continue
-                _refuse_unlinked(symbol_id, seq, prev_hash, head)
+                try:
+                    seq, hash_, prev_hash, symbol_id = _checked(body)
+                    if seq < head.next_seq:
+                        self._refuse_other(db, seq, symbol_id, body)
+                        continue
+                    _refuse_unlinked(symbol_id, seq, prev_hash, head)
+                except MalformedRecord as error:
+                    symbol_id, seq = identity(body)
+                    reason = f"symbol {symbol_id}, seq {seq}: {error.message}"
+                    refused = MalformedRecord("", reason, hint=error.hint)
+                    break
+                except ChainError as error:
+                    refused = error
+                    break
                 rows.append((to_signed(seq), to_signed(hash_), to_signed(prev_hash), body))
                 head = OldHead(seq + 1, hash_)
             db.executemany("INSERT INTO engine_output_log VALUES (?, ?, ?, ?)", rows)
+        if refused is not None:
+            raise refused
         return len(rows)
 
     def bodies(self, from_seq: int = 1, before: int | None = None) -> Iterator[bytes]:
@@ -188,6 +203,9 @@ class OldLog:
             for seq, hash_, prev_hash, body in rows:
                 if seq >= stop:
                     break
+                # SQLite lets any column hold anything.
+                if not (type(hash_) is type(prev_hash) is int and isinstance(body, bytes)):
+                    raise self._damaged(seq, seq, "its columns are not integers and bytes")
                 if seq != expected:
                     raise self._damaged(expected, seq - 1, "rows are missing")
                 self._check_row(seq, from_signed(hash_), from_signed(prev_hash), body, previous)
@@ -222,6 +240,8 @@ class OldLog:
     def _head(self, db: sqlite3.Connection) -> OldHead:
         query = "SELECT output_seq, hash FROM engine_output_log ORDER BY 1 DESC LIMIT 1"
         row = db.execute(query).fetchone()
+        if row and type(row[1]) is not int:
+            raise self._damaged(row[0], row[0], "its columns are not integers and bytes")
         return OldHead(row[0] + 1, from_signed(row[1])) if row else OldHead()
 
     def _phase(self, db: sqlite3.Connection) -> Phase:

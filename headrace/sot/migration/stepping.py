@@ -17,7 +17,7 @@ from headrace.sot.migration.old import OldLog
 from headrace.sot.migration.phases import Phase, WrongPhase, target_of
 from headrace.sot.reports import SotReport
 from headrace.sot.requests import MigrateRequest
-from headrace.sot.sources.places import find_places
+from headrace.sot.sources.places import Place, find_places
 from headrace.sot.sources.reading import read_places
 from headrace.sot.store import SotStore
 from headrace.stopping import StopEvent
@@ -48,8 +48,10 @@ class Migration:
             HeadraceError: of either log.
         """
         started_s = time.monotonic()
-        creating = self.request.action == "write"
-        old = OldLog(self.request.old, create=creating)
+        writing = self.request.action == "write"
+        if writing:  # before an old log is made for it
+            self._find_source()
+        old = OldLog(self.request.old, create=writing)
         getattr(self, f"_{self.request.action}")(old)
         phase, head, cursor = old.phase(), old.head(), old.cursor()
         lag = head.next_seq - cursor.old_next
@@ -80,14 +82,22 @@ class Migration:
         old.step("begin")
         self.message = "both logs are written from now on"
 
-    def _write(self, old: OldLog) -> None:
+    def _find_source(self) -> list[Place]:
         if not self.request.source:
             raise ConfigurationError("write needs a source", hint="--source FILE, or -")
-        chunks = read_places(find_places(self.request.source, stop=self.stop))
+        return find_places(self.request.source, stop=self.stop)
+
+    def _write(self, old: OldLog) -> None:
+        chunks = read_places(self._find_source())
         read_before = old.head().next_seq
         try:
             report = write_both(
-                chunks, old, self.new, batch=self.request.batch, on_records=self.on_records
+                chunks,
+                old,
+                self.new,
+                batch=self.request.batch,
+                on_records=self.on_records,
+                stop=self.stop,
             )
         except MalformedInput as error:
             written = old.head().next_seq - read_before
@@ -97,6 +107,9 @@ class Migration:
             return
         self.details |= {"read": report.read, "written": report.written}
         self.message = f"{report.written:,} records written"
+        if report.refused is not None:
+            self.status = Status.PARTIAL if report.written else Status.FAILED
+            self.problems.append(str(report.refused))
         if report.behind:
             self.status = Status.PARTIAL
             self.problems.append("the new log is behind; a backfill brings it up")

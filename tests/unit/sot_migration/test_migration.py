@@ -325,3 +325,77 @@ def test_malformed_input_keeps_what_came_before(
     assert report.status is Status.PARTIAL
     assert "cut.sot" in report.problems[0]
     assert old.head().next_seq == 210
+
+
+@pytest.mark.parametrize("phase", ["dual", "new"])
+@pytest.mark.parametrize(
+    ("at", "value", "named"),
+    [
+        (24, b"\1" * 8, "is not that of its content"),
+        (9, b"\0", "prev_hash|is not that"),
+        (8, b"\7", "encoding_version: is 7"),
+    ],
+)
+def test_a_record_that_does_not_fit_ends_a_write_behind_all_before_it(
+    tmp_path: Path, old: OldLog, new: EmbeddedStore, phase: str, at: int, value: bytes, named: str
+) -> None:
+    step(old, new, "begin")
+    step(old, new, "switch" if phase == "new" else "backfill")
+    spoilt = bytearray(CHAIN[230])
+    spoilt[at : at + len(value)] = value
+    if at == 9:  # another hash version, so that only its link tells
+        spoilt[24:32] = b"\1" * 8
+    records = [*CHAIN[200:230], bytes(spoilt), *CHAIN[231:]]
+    report = step(old, new, "write", source=source(tmp_path, records))
+    assert report.status is Status.PARTIAL
+    assert report.details["written"] == 30
+    assert old.head().next_seq == 231
+    [problem] = report.problems
+    assert f"symbol {identity(CHAIN[230])[0]}, seq 231" in problem
+    assert any(part in problem for part in named.split("|"))
+    assert compare(old, new).equal
+    again = step(old, new, "write", source=source(tmp_path, CHAIN))
+    assert (again.status, again.details["written"]) == (Status.DONE, 70)
+
+
+def test_a_write_without_a_source_makes_no_old_log(tmp_path: Path, new: EmbeddedStore) -> None:
+    for given in ("", str(tmp_path / "absent.sot")):
+        request = MigrateRequest(
+            store="x", old=str(tmp_path / "fresh"), action="write", source=given
+        )
+        with pytest.raises(ConfigurationError):
+            Migration(request, new, StopEvent(), lambda _: None).take("run")
+        assert not (tmp_path / "fresh").exists()
+
+
+def test_a_stop_ends_a_write_with_both_logs_alike(
+    tmp_path: Path, old: OldLog, new: EmbeddedStore
+) -> None:
+    step(old, new, "begin")
+    step(old, new, "backfill")
+    stop = StopEvent()
+    request = MigrateRequest(
+        store="x", old=old.location, action="write", source=source(tmp_path, CHAIN), batch=10
+    )
+    report = Migration(request, new, stop, lambda _: stop.set()).take("run")
+    assert report.stopped
+    assert old.head().next_seq < 300
+    assert compare(old, new).equal
+
+
+@pytest.mark.parametrize("column", ["hash", "prev_hash", "output_data"])
+@pytest.mark.parametrize("value", ["'x'", "1.5", "x'00'", "''"])
+def test_a_column_of_another_type_is_damage(old: OldLog, column: str, value: str) -> None:
+    with closing(sqlite3.connect(old.path)) as db:
+        db.execute(f"UPDATE engine_output_log SET {column} = {value} WHERE output_seq = 7")
+        db.commit()
+    with pytest.raises(DamagedLog, match="output_seq 7"):
+        list(old.bodies())
+
+
+def test_a_head_of_another_type_is_damage(old: OldLog, new: EmbeddedStore) -> None:
+    with closing(sqlite3.connect(old.path)) as db:
+        db.execute("UPDATE engine_output_log SET hash = 'x' WHERE output_seq = 200")
+        db.commit()
+    with pytest.raises(DamagedLog, match="output_seq 200"):
+        step(old, new, "status")
