@@ -57,12 +57,13 @@ def load(folder: Path) -> Charter | None:
     """The charter of `folder`, None if there is no store.
 
     Raises:
-        DamagedLog, NewerLog: it is not what this version writes.
+        DamagedLog, NewerLog: it is not what this version writes, or is missing beside volumes.
     """
     path = folder / FILE_NAME
     try:
         return _fitting(folder, _parsed(path, path.read_bytes()))
     except (FileNotFoundError, NotADirectoryError):
+        _refuse_orphans(folder, path)
         return None
     except OSError as error:
         raise StoreUnavailable(
@@ -75,12 +76,7 @@ def _make(folder: Path, path: Path, volumes: int) -> None:
         raise StoreMisconfigured(str(folder), f"{volumes} volumes; 1 to {MAX_VOLUMES} are possible")
     if folder.exists() and not folder.is_dir():
         raise StoreMisconfigured(str(folder), "it is not a folder")
-    if folder.is_dir() and any(folder.glob("volume-*")):
-        raise DamagedLog(
-            str(path),
-            "it is missing, though there are volumes",
-            hint="Put the file back from a copy of the store",
-        )
+    _refuse_orphans(folder, path)
     if folder.is_dir() and any(entry for entry in folder.iterdir() if entry.name[0] != "."):
         raise StoreMisconfigured(
             str(folder), "it holds other things", hint="Name an empty folder, or a new one"
@@ -100,6 +96,11 @@ def _make(folder: Path, path: Path, volumes: int) -> None:
         draft.unlink(missing_ok=True)
     sync_folder(folder)
     sync_folder(folder.parent)
+
+
+def _refuse_orphans(folder: Path, path: Path) -> None:
+    if folder.is_dir() and any(folder.glob("volume-*")):
+        raise _damaged(path, "it is missing, though there are volumes")
 
 
 def _content(charter: Charter) -> bytes:

@@ -145,9 +145,11 @@ class _Replay:
         self, store: SotStore, wanted: list[int], floors: Mapping[int, Position]
     ) -> list[ChainEnd]:
         """Where each chain ends now; what is wrong with the store itself is found here."""
+        spoilt = set()
         for damage in store.damages():
             if damage.symbol_id is None or damage.symbol_id in wanted:
                 self._found(damage)
+                spoilt.add(damage.symbol_id)
         chains = []
         for symbol_id in wanted:
             floor = floors.get(symbol_id)
@@ -158,6 +160,8 @@ class _Replay:
                 continue
             if head is not None:
                 chains.append(ChainEnd(symbol_id, head, floor=floor))
+            elif symbol_id in spoilt:
+                self.placeless = True  # it had a chain, of which nothing can be read
             elif floor is not None:
                 reason = "the symbol was written here, and is gone"
                 self._found(DamagedLog(store.location, reason, symbol_id=symbol_id), placed=False)

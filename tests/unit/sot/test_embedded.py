@@ -377,4 +377,12 @@ def test_a_charter_of_another_store_hides_no_symbol(tmp_path: Path, volumes: int
     assert all("store.json" in damage.reason for damage in store.damages())
     report = recover(store, str(tmp_path / "out"))
     assert not report.complete
+    assert report.records == 0, "a beginning of the whole cannot leave a symbol out"
     store.close()
+
+
+def test_volumes_without_their_charter_are_damage_to_readers_too(folder: Path) -> None:
+    (folder / "store.json").unlink()
+    for create in (False, True):
+        with pytest.raises(DamagedLog, match=r"store\.json.*missing"):
+            EmbeddedStore(folder, create=create)

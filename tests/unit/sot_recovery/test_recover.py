@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import random
 from pathlib import Path
 
@@ -11,6 +13,7 @@ from headrace.errors import ConfigurationError
 from headrace.sot.embedded.entry import HEADER_BYTES
 from headrace.sot.embedded.store import EmbeddedStore
 from headrace.sot.encoding import decode
+from headrace.sot.exceptions import StoreUnavailable
 from headrace.sot.frames import STREAM_MAGIC, bodies, identity, join
 from headrace.sot.gen.spec import StreamSpec
 from headrace.sot.gen.stream import generate
@@ -222,3 +225,31 @@ def test_a_file_that_is_there_is_not_written_over(tmp_path: Path, store: Embedde
 def test_an_empty_store_gives_an_empty_stream(tmp_path: Path, store: EmbeddedStore) -> None:
     report, content = replayed(store, tmp_path / "out")
     assert (report.records, content, report.complete) == (0, STREAM_MAGIC, True)
+
+
+def test_a_reader_that_leaves_is_said(
+    tmp_path: Path, store: EmbeddedStore, stream: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, store, shards=2)
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w") as out:
+        monkeypatch.setattr("sys.stdout", out)
+        with pytest.raises(StoreUnavailable, match=r"standard output.*Broken pipe"):
+            recover(store, "-")
+    # What was left in its buffer went nowhere, and closing it has not failed on it.
+
+
+def test_a_full_disk_is_said_and_leaves_nothing(
+    tmp_path: Path, store: EmbeddedStore, stream: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, store, shards=2)
+
+    def full(_descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    (tmp_path / "out").mkdir()
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(StoreUnavailable, match="No space left"):
+        recover(store, str(tmp_path / "out" / "replay"))
+    assert list((tmp_path / "out").iterdir()) == []
