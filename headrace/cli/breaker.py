@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from headrace.quota.inspect import inspect, known_names, open_breaker
+from headrace.quota.inspect import inspect_breaker, known_names, open_breaker
 from headrace.quota.status import BreakerStatus
 from headrace.settings import load_settings
 
@@ -28,7 +28,7 @@ def status(
 ) -> None:
     """Show the phase of each breaker."""
     folder = load_settings().quota_folder
-    found = {one: inspect(folder, one).breaker for one in ([name] if name else known_names(folder))}
+    found = {one: inspect_breaker(folder, one) for one in ([name] if name else known_names(folder))}
     if as_json:
         typer.echo(json.dumps({"breakers": [_as_dict(*item) for item in found.items()]}))
     elif not found:

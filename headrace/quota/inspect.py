@@ -15,6 +15,7 @@ from headrace.quota.config import BreakerConfig, QuotaConfig
 from headrace.quota.exceptions import QuotaUnavailable
 from headrace.quota.register import State
 from headrace.quota.status import NO_BOOK, BookStatus, BreakerStatus, QuotaStatus
+from headrace.quota.storage import locked
 
 _PREFIXES = ("quota-", "breaker-")
 _SUFFIX = ".sqlite"
@@ -50,22 +51,37 @@ def inspect(folder: Path, name: str, clock: Clock | None = None) -> QuotaStatus:
     """
     clock = clock or MonotonicClock()
     now = clock.now()
-    book, breaker = NO_BOOK, BreakerStatus.of_nothing()
+    book = NO_BOOK
     check_known(folder, name)
     if quota_path(folder, name).exists():
         with _reading(quota_path(folder, name)) as connection:
-            boot_id, recorded, *state = connection.execute(
+            row = connection.execute(
                 "SELECT boot_id, rates, blocked_until, slowdown, episode FROM state"
             ).fetchone()
+            if row is None:
+                raise sqlite3.DatabaseError("it holds no state")
+            boot_id, recorded, *state = row
             config = _recorded_config(name, recorded)
             if boot_id == clock.boot_id:
                 book = BookStatus.read(connection, config, State(*state), now)
             else:
                 book = BookStatus.idle(config)
-    if breaker_path(folder, name).exists():
-        with open_breaker(folder, name, clock) as opened:
-            breaker = BreakerStatus.of(opened.state(), now)
-    return QuotaStatus(name, book, breaker)
+    return QuotaStatus(name, book, inspect_breaker(folder, name, clock))
+
+
+def inspect_breaker(folder: Path, name: str, clock: Clock | None = None) -> BreakerStatus:
+    """The breaker alone, whatever state its quota is in.
+
+    Raises:
+        ConfigurationError: the folder knows no such quota.
+        QuotaUnavailable: the file cannot be read.
+    """
+    clock = clock or MonotonicClock()
+    check_known(folder, name)
+    if not breaker_path(folder, name).exists():
+        return BreakerStatus.of_nothing()
+    with open_breaker(folder, name, clock) as opened:
+        return BreakerStatus.of(opened.state(), clock.now())
 
 
 def reset_quota(folder: Path, name: str, *, bookings: bool) -> None:
@@ -79,12 +95,17 @@ def reset_quota(folder: Path, name: str, *, bookings: bool) -> None:
 
     Raises:
         ConfigurationError: the folder knows no such quota.
+        QuotaUnavailable: its file cannot be read or written.
     """
     check_known(folder, name)
     path = quota_path(folder, name)
     if not path.exists():
         return
-    with closing(sqlite3.connect(path, timeout=5.0, isolation_level=None)) as connection:
+    with (
+        _problems_named(path),
+        locked(path),
+        closing(sqlite3.connect(path, timeout=5.0, isolation_level=None)) as connection,
+    ):
         connection.execute("BEGIN IMMEDIATE")
         connection.execute("UPDATE state SET slowdown = 1, blocked_until = 0, episode = 0")
         if bookings:
@@ -118,10 +139,18 @@ def check_known(folder: Path, name: str) -> None:
 
 @contextmanager
 def _reading(path: Path) -> Iterator[sqlite3.Connection]:
+    with (
+        _problems_named(path),
+        closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)) as connection,
+    ):
+        yield connection
+
+
+@contextmanager
+def _problems_named(path: Path) -> Iterator[None]:
     try:
-        with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)) as connection:
-            yield connection
-    except sqlite3.Error as error:
+        yield
+    except (OSError, sqlite3.Error) as error:
         raise QuotaUnavailable(
             path, str(error), hint="The next run that uses it sets a damaged file aside"
         ) from error

@@ -15,7 +15,8 @@ import logging
 import os
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
@@ -30,6 +31,25 @@ _COMPANIONS = ("", "-wal", "-shm")
 _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """The lock of a file that exists, for one who does not keep it open.
+
+    Raises:
+        OSError: it cannot be taken.
+    """
+    fd = os.open(_lock_of(path), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
+
+
+def _lock_of(path: Path) -> Path:
+    return path.with_name(path.name + ".lock")
+
+
 class StateFile:
     """One database file with its lock. Use it from one thread at a time.
 
@@ -39,7 +59,7 @@ class StateFile:
         schema: statements that make the tables.
         version: the number of this schema.
         found: called in the transaction that opens the file, with whether what it knew is lost
-            (it was damaged and set aside, or deleted by somebody).
+            (it was damaged and set aside, or deleted, emptied or replaced by somebody).
 
     Raises:
         QuotaUnavailable: the file cannot be made, read or written, or a newer version wrote it.
@@ -54,18 +74,20 @@ class StateFile:
         found: Callable[[sqlite3.Connection, bool], None],
     ) -> None:
         self.path = path
-        self._lock_path = path.with_name(path.name + ".lock")
+        self._lock_path = _lock_of(path)
         self._name, self._lock_name = os.fspath(path), os.fspath(self._lock_path)
         self._schema = schema
         self._version = version
         self._found = found
         self._make_folder()
-        known = self._lock_path.exists()  # neither file there: this is the first use
+        # No lock file: this is the first use, and there is nothing that could have been lost.
+        self._known = self._there(self._lock_name)
         self._lock_fd = self._open_private(self._lock_path)
         self._inode: int | None = None
         try:
             self._lock(check=False)
-            self._connect(lost=known and not path.exists())
+            self._connect(lost=self._known and not self._there(self._name))
+            self._known = True
         except BaseException:
             os.close(self._lock_fd)
             raise
@@ -93,10 +115,20 @@ class StateFile:
     def look(
         self, work: Callable[Concatenate[sqlite3.Connection, P], T], *args: P.args, **kw: P.kwargs
     ) -> T:
-        """Run `work`, which only reads, while nobody is in the middle of a change."""
+        """Run `work`, which only reads, while nobody is in the middle of a change.
+
+        Once more on a new file, as `change`.
+        """
         self._lock()
         try:
-            return work(self._connection, *args, **kw)
+            try:
+                return work(self._connection, *args, **kw)
+            except sqlite3.DatabaseError as error:
+                if not _is_damage(error):
+                    raise
+                self._set_aside(error)
+                self._connect(lost=True)
+                return work(self._connection, *args, **kw)
         except sqlite3.Error as error:
             raise self._unavailable(error) from error
         finally:
@@ -106,12 +138,15 @@ class StateFile:
         self, work: Callable[Concatenate[sqlite3.Connection, P], T], *args: P.args, **kw: P.kwargs
     ) -> T:
         """Run `work`, which only reads, without waiting for the lock."""
-        if _inode(self._name) != self._inode:
-            return self.look(work, *args, **kw)
         try:
-            return work(self._connection, *args, **kw)
+            if _inode(self._name) == self._inode:
+                return work(self._connection, *args, **kw)
         except sqlite3.Error as error:
+            if not _is_damage(error):
+                raise self._unavailable(error) from error
+        except OSError as error:
             raise self._unavailable(error) from error
+        return self.look(work, *args, **kw)
 
     def close(self) -> None:
         """Close the connection and the lock file."""
@@ -130,9 +165,11 @@ class StateFile:
                 os.close(self._lock_fd)
                 self._lock_fd = fresh
                 fcntl.flock(fresh, fcntl.LOCK_EX)
+            inode = _inode(self._name)
         except OSError as error:
+            self._unlock()
             raise self._unavailable(error) from error
-        if check and (inode := _inode(self._name)) != self._inode:
+        if check and inode != self._inode:
             try:
                 self._connection.close()
                 self._connect(lost=inode is None)
@@ -171,9 +208,9 @@ class StateFile:
                     raise
                 self._set_aside(error)
                 self._prepare(lost=True)
-        except sqlite3.Error as error:
+            self._inode = _inode(self._name)
+        except (OSError, sqlite3.Error) as error:
             raise self._unavailable(error) from error
-        self._inode = _inode(self._name)
 
     def _prepare(self, *, lost: bool) -> None:
         os.close(self._open_private(self.path))
@@ -196,6 +233,9 @@ class StateFile:
 
     def _make_ready(self, connection: sqlite3.Connection, version: int, lost: bool) -> None:
         if version == 0:
+            if self._known and not lost:
+                log.warning("%s was emptied or replaced; it is made anew", self.path)
+                lost = True
             for statement in self._schema.split(";\n"):
                 connection.execute(statement)
             connection.execute(f"PRAGMA user_version = {self._version}")
@@ -206,8 +246,12 @@ class StateFile:
         mark = f".damaged-{time.time_ns() // 1_000_000_000}"  # a name for people, no logic
         for suffix in _COMPANIONS:
             part = self.path.with_name(self.path.name + suffix)
-            if part.exists():
+            try:
                 part.rename(part.with_name(part.name + mark))
+            except FileNotFoundError:
+                continue
+            except OSError as problem:
+                raise self._unavailable(problem) from error
         log.warning("%s is damaged (%s); it was set aside as *%s", self.path, error, mark)
 
     # -- files ----------------------------------------------------------------------------------
@@ -221,6 +265,12 @@ class StateFile:
     def _open_private(self, path: Path) -> int:
         try:
             return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise self._unavailable(error) from error
+
+    def _there(self, path: str) -> bool:
+        try:
+            return _inode(path) is not None
         except OSError as error:
             raise self._unavailable(error) from error
 

@@ -311,3 +311,88 @@ def test_a_refused_deadline_books_nothing(open_one: Open) -> None:
         with pytest.raises(PermitTimeout):
             gate.take(timeout_s=0.5)
     assert seconds_to_permit(gate) < 2.5
+
+
+def _emptied(file: Path) -> None:
+    file.unlink()
+    file.touch()
+
+
+def _another_database(file: Path) -> None:
+    file.unlink()
+    connection = sqlite3.connect(file)
+    connection.execute("CREATE TABLE something (other)")
+    connection.close()
+
+
+def _renamed_over(file: Path) -> None:
+    other = file.with_name("other")
+    other.touch()
+    other.replace(file)
+
+
+@pytest.mark.parametrize("replace", [_emptied, _another_database, _renamed_over])
+@pytest.mark.parametrize("in_use", [True, False])
+def test_a_file_put_in_its_place_gives_no_second_quota(
+    open_one: Open,
+    file: Path,
+    caplog: pytest.LogCaptureFixture,
+    replace: Callable[[Path], None],
+    in_use: bool,
+) -> None:
+    gate = open_one()
+    use_up(gate)
+    if not in_use:
+        gate.close()
+    replace(file)
+    with caplog.at_level(logging.WARNING):
+        gate = gate if in_use else open_one()
+        assert seconds_to_permit(gate) > 0.9
+    assert "emptied or replaced" in caplog.text
+
+
+def test_a_breaker_damaged_while_in_use_is_set_aside(open_one: Open, tmp_path: Path) -> None:
+    gate, other = open_one("1000/s"), open_one("1000/s")
+    with gate.admit() as admission:
+        admission.answered(200)
+    with other.admit() as admission:  # so that the first has to read it anew
+        admission.answered(500)
+    for part in tmp_path.glob("breaker-q.sqlite*"):
+        if not part.name.endswith((".lock", "-shm")):
+            with part.open("r+b") as opened:
+                opened.write(os.urandom(max(8192, part.stat().st_size)))
+    for _ in range(3):
+        with gate.admit(timeout_s=5) as admission:
+            admission.answered(200)
+    assert list(tmp_path.glob("breaker-q.sqlite.damaged-*"))
+    with other.admit(timeout_s=5) as admission:
+        admission.answered(200)
+
+
+def _folder_is_a_file(file: Path) -> None:
+    shutil.rmtree(file.parent)
+    file.parent.write_text("no folder")
+
+
+def _loop(file: Path) -> None:
+    for name in "quota-q.sqlite", "breaker-q.sqlite":
+        path = file.with_name(name)
+        path.unlink()
+        path.symlink_to(path)
+
+
+@pytest.mark.parametrize("break_it", [_folder_is_a_file, _loop])
+def test_a_path_that_breaks_while_in_use_is_refused_and_named(
+    tmp_path: Path, break_it: Callable[[Path], None]
+) -> None:
+    folder = tmp_path / "quota"
+    gate = open_gate(folder, QuotaConfig(name="q", rates="10/s"))
+    gate.take()
+    break_it(folder / "quota-q.sqlite")
+    for _ in range(2):
+        with pytest.raises(QuotaUnavailable, match=r"-q\.sqlite"), gate.admit(timeout_s=5):
+            pass
+        with pytest.raises(QuotaUnavailable, match=r"quota-q\.sqlite"):
+            gate.take(timeout_s=5)
+        with pytest.raises(QuotaUnavailable, match=r"-q\.sqlite"):
+            gate.status()

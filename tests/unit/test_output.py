@@ -40,7 +40,7 @@ def test_the_list_of_products_shows_their_names_as_they_are():
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no full device")
 @pytest.mark.parametrize("options", [[], ["--json"]])
 def test_an_output_that_is_full_is_one_line_and_a_failure(tmp_path, options):
-    with open("/dev/full", "w") as full:
+    with Path("/dev/full").open("w") as full:
         done = subprocess.run(
             [sys.executable, "-m", "headrace.cli.main", "quota", "status", *options],
             env={**os.environ, "HEADRACE_HOME": str(tmp_path)},

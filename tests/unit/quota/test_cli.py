@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ from typer.testing import CliRunner
 
 from headrace.cli import breaker, quota
 from headrace.errors import ConfigurationError
-from headrace.quota import BreakerConfig, Gate, QuotaConfig, open_gate
+from headrace.quota import BreakerConfig, Gate, QuotaConfig, QuotaUnavailable, open_gate
 
 NAME = "127.0.0.1:8080"
 
@@ -91,3 +92,39 @@ def test_bench_measures_where_the_state_lives(gate: Gate, tmp_path: Path) -> Non
     assert shown["permits"] >= 10
     assert shown["over_limit"] <= 1
     assert not list((tmp_path / "quota").glob("selftest-*"))
+
+
+@pytest.mark.parametrize("content", [b"", b"no database at all" * 600])
+@pytest.mark.parametrize("command", [("status",), ("status", NAME, "--json"), ("reset", NAME)])
+def test_a_file_that_does_not_read_is_named(
+    gate: Gate, tmp_path: Path, content: bytes, command: tuple[str, ...]
+) -> None:
+    gate.take()
+    gate.close()
+    (tmp_path / "quota" / "quota-127.0.0.1%3A8080.sqlite").write_bytes(content)
+    with pytest.raises(QuotaUnavailable, match="quota-127"):
+        run(quota.app, *command)
+    # The breaker is another file, and says what it knows.
+    assert "closed" in run(breaker.app, "status")
+
+
+def test_a_reset_waits_for_its_turn_among_busy_threads(gate: Gate, tmp_path: Path) -> None:
+    gate.close()
+    config = QuotaConfig(name=NAME, rates="2000/s")
+    over = threading.Event()
+    with open_gate(tmp_path / "quota", config) as busy:
+
+        def take() -> None:
+            while not over.is_set():
+                busy.take()
+
+        threads = [threading.Thread(target=take) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        try:
+            for _ in range(30):
+                run(quota.app, "reset", NAME, "--bookings")
+        finally:
+            over.set()
+            for thread in threads:
+                thread.join()
