@@ -79,6 +79,7 @@ class Volume:
         self._tip_entries = 0
         self._broken = ""
         self._wrote = False
+        self._read_only: OSError | None = None
         self._tip: Tip | None = None
 
     @property
@@ -110,6 +111,8 @@ class Volume:
         with self._mutex:
             if self._descriptor is None:
                 self._open(create=True)
+            if self._read_only is not None:
+                raise self._unavailable("writing", self._read_only)
             with self._locked(fcntl.LOCK_EX):
                 self._catch_up()
                 if self.torn is not None:
@@ -164,7 +167,10 @@ class Volume:
         try:
             try:
                 self._descriptor = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
-            except PermissionError:
+            except OSError as error:
+                if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+                    raise
+                self._read_only = error
                 self._descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
             tip = read_tip(self._tip_path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import subprocess
 import sys
 import time
@@ -19,6 +20,8 @@ from headrace.sot.verifying.planning import Mode, deal, plan_symbol, sample
 from headrace.sot.verifying.stretch import Stretch, Verdict, verify_block_alone, verify_stretch
 from headrace.sot.verifying.worker import VerifyJob, child_environment
 from headrace.sot.writing.options import processors
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -218,6 +221,10 @@ def _mark(store: SotStore, heads: dict[int, Head], by_symbol: dict[int, SymbolRe
                 store.mark_verified(symbol_id, head.position)
             except DamagedLog:
                 continue  # another symbol of the same file is damaged: it takes no more entries
+            except StoreUnavailable as error:
+                # What was found good is good all the same, as in a copy that nobody may write to.
+                log.warning("how far the log was verified is not remembered: %s", error)
+                return
 
 
 def _is_new(store: SotStore, symbol_id: int, position: Position) -> bool:

@@ -386,3 +386,30 @@ def test_volumes_without_their_charter_are_damage_to_readers_too(folder: Path) -
     for create in (False, True):
         with pytest.raises(DamagedLog, match=r"store\.json.*missing"):
             EmbeddedStore(folder, create=create)
+
+
+def _read_only(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As for a user who may not write; the tests may run as one who may do anything."""
+    opened = os.open
+
+    def refusing(path: str | Path, flags: int, mode: int = 0o777, **more: int) -> int:
+        if folder in Path(path).parents and flags & (os.O_RDWR | os.O_WRONLY):
+            raise PermissionError(errno.EROFS, os.strerror(errno.EROFS))
+        return opened(path, flags, mode, **more)
+
+    monkeypatch.setattr(os, "open", refusing)
+
+
+def test_a_copy_that_nobody_may_write_to_is_verified_and_replayed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    written(folder, made(140, symbols=2, size_bytes=120))  # new since it was verified
+    _read_only(folder, monkeypatch)
+    store = EmbeddedStore(folder, create=False)
+    report = verify_store(store, processes=0)
+    assert (report.good, report.records) == (True, 140)
+    assert "not remembered" in caplog.text
+    assert recover(store, str(folder.parent / "out")).complete
+    with pytest.raises(StoreUnavailable, match=r"Read-only file system\. Make the folder"):
+        store.claim(1, first_seq=1)
+    store.close()
