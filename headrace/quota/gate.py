@@ -5,6 +5,8 @@ with gate.admit(lane=Lane.INGEST) as admission:
     admission.sending()
     response = fetch()
     admission.answered(status=response.status, headers=response.headers)
+
+In a coroutine: `async with`, and `await admission.about_to_send()`.
 """
 
 from __future__ import annotations
@@ -258,11 +260,24 @@ class Admission:
         """Stamp the moment just before the request leaves.
 
         A permit that has become void meanwhile (the thread was held up) is exchanged for a new
-        one, which may wait and raise as entering does.
+        one, which may wait and raise as entering does. In a coroutine, await `about_to_send`.
         """
-        if self._permit is not None:
-            permit, self._permit = self._permit, None
+        if permit := self._done():
             self._permit = self._session.renew(permit, self._request)
+
+    async def about_to_send(self) -> None:
+        """As `sending`; where that has to wait, a thread does it, never the event loop."""
+        permit = self._done()
+        if permit is None:
+            return
+        if not self._session.void(permit):
+            self._permit = self._session.renew(permit, self._request)
+            return
+
+        def renewed(stop: StopEvent) -> Permit:
+            return self._session.renew(permit, replace(self._request, stop=stop))
+
+        self._permit = await self._session.threads.run(renewed, self._session.give_back)
 
     def answered(
         self,

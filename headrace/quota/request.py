@@ -9,6 +9,9 @@ from headrace.quota.exceptions import PermitTimeout
 from headrace.quota.lanes import Lane
 from headrace.stopping import StopEvent
 
+#: A limit in seconds from here on, infinity among them, is none: some thirty years.
+FOREVER_S = 1e9
+
 
 @dataclass(slots=True)
 class Request:
@@ -19,7 +22,8 @@ class Request:
         clock: the time.
         lane: where to queue.
         weight: how many permits, to leave together.
-        timeout_s: how long the caller will wait, in seconds; None for as long as it takes.
+        timeout_s: how long the caller will wait, in seconds; 0 takes what is there at this moment;
+            None (or infinity) waits for as long as it takes.
         stop: what calls it off.
         by: the deadline, in nanoseconds of the clock; follows from `timeout_s`.
     """
@@ -33,7 +37,7 @@ class Request:
     by: int | None = None
 
     def __post_init__(self) -> None:
-        if self.timeout_s is not None:
+        if self.timeout_s is not None and self.timeout_s < FOREVER_S:
             self.by = self.clock.now() + int(self.timeout_s * NS)
 
     def check(self) -> None:

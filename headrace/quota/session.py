@@ -20,7 +20,7 @@ from headrace.quota.counters import Counters
 from headrace.quota.exceptions import OutageError
 from headrace.quota.lanes import Lane
 from headrace.quota.packets import Packets
-from headrace.quota.request import Request
+from headrace.quota.request import FOREVER_S, Request
 from headrace.quota.slot import SPARE, Slot
 from headrace.quota.slots import SlotBook
 from headrace.quota.threads import WaitingThreads
@@ -75,7 +75,8 @@ class Session:
         self.counters = Counters()
         self._name = name
         self._clock = clock
-        self._outage_limit = None if outage_limit_s is None else int(outage_limit_s * NS)
+        bounded = outage_limit_s is not None and outage_limit_s < FOREVER_S
+        self._outage_limit = int((outage_limit_s or 0.0) * NS) if bounded else None
         self._outage_seen = 0
         self._logged_at = -_LONG_WAIT
         self._closed = False
@@ -258,8 +259,10 @@ class Session:
         """Refuse at once what those ahead in the queue make impossible."""
         if request.by is not None:
             ahead, booked_to = self.turnstile.ahead_of(request.lane)
-            least = self._clock.now() + book.least_wait(ahead + request.weight)
-            request.refuse_beyond(max(least, booked_to), "quota")
+            now, least = self._clock.now(), book.least_wait(ahead + request.weight)
+            # What may go now is not too late, even if "now" was the deadline.
+            if least or booked_to > now:
+                request.refuse_beyond(max(now + least, booked_to), "quota")
 
     def _slept(self, slot: Slot, request: Request, book: SlotBook) -> Slot | None:
         """Sleep to a slot's moment; None when the booking is void."""
@@ -306,13 +309,17 @@ class Session:
         now, book = self._clock.now(), self.book
         if book is None or permit.slot is None:
             return permit._replace(left=now)
-        if permit.slot.late(now - SPARE):
+        if self.void(permit):
             self.give_back(permit)
             return self._acquired(request)
         book.settle(permit.slot, now)
         if now - permit.left > SPARE:
             book.flush()
         return permit._replace(left=now)
+
+    def void(self, permit: Permit) -> bool:
+        """Whether the moment of a permit has passed, so that it has to be exchanged."""
+        return permit.slot is not None and permit.slot.late(self._clock.now() - SPARE)
 
     # -- on the way back ------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ All times here are nanoseconds of the monotonic clock.
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 import threading
 from collections import deque
@@ -25,6 +26,7 @@ from pathlib import Path
 from headrace.quota import schema
 from headrace.quota.clock import MS, Clock
 from headrace.quota.config import QuotaConfig
+from headrace.quota.exceptions import QuotaUnavailable
 from headrace.quota.lanes import NOBODY, OVERTAKES, Lane
 from headrace.quota.overtake import FIXED, Waiting, overtaken
 from headrace.quota.register import Register
@@ -32,6 +34,8 @@ from headrace.quota.slot import Slot
 from headrace.quota.status import BookStatus
 from headrace.quota.storage import StateFile
 from headrace.quota.timing import Timing, windows
+
+log = logging.getLogger(__name__)
 
 _INSERT = "INSERT INTO slots VALUES (?, ?, ?, 0, ?, ?, ?, ?)"
 _SETTLE = "UPDATE slots SET until = ?, settled = 1 WHERE seq = ? AND until > 0"
@@ -205,8 +209,13 @@ class SlotBook:
     def close(self) -> None:
         """Settle, sign off and close the file."""
         with self._mutex:
-            self._file.change(self._leave)
-            self._file.close()
+            try:
+                self._file.change(self._leave)
+            except QuotaUnavailable as error:
+                # Others see that this process has ended, and what it booked passes by itself.
+                log.warning("%s", error)
+            finally:
+                self._file.close()
 
     # -- inside transactions --------------------------------------------------------------------
 

@@ -149,14 +149,18 @@ class StateFile:
         return self.look(work, *args, **kw)
 
     def close(self) -> None:
-        """Close the connection and the lock file."""
+        """Close the connection and the lock file; nothing works after that."""
         self._connection.close()
-        os.close(self._lock_fd)
+        # The number may soon be another file's, which a late caller must neither lock nor close.
+        fd, self._lock_fd = self._lock_fd, -1
+        os.close(fd)
 
     # -- the lock -------------------------------------------------------------------------------
 
     def _lock(self, *, check: bool = True) -> None:
         """Take the lock, and make sure that lock and database are what their paths name."""
+        if self._lock_fd < 0:
+            raise QuotaUnavailable(self.path, "this process has closed it already")
         try:
             fcntl.flock(self._lock_fd, fcntl.LOCK_EX)
             while _inode(self._lock_name) != os.fstat(self._lock_fd).st_ino:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from typing import TypeVar
 
-from headrace.stopping import StopEvent, Stopped
+from headrace.stopping import StopEvent
 
 #: How many coroutines of a process can wait at once; more of them queue for a thread first.
 _MOST = 64
@@ -30,15 +30,19 @@ class WaitingThreads:
         When the task is cancelled, the work is called off; if it was done already, it is undone.
         """
         stop = StopEvent()
-        future = asyncio.get_running_loop().run_in_executor(self._threads(), work, stop)
+        job = self._threads().submit(work, stop)
+        ending = asyncio.wrap_future(job)
         try:
-            return await asyncio.shield(future)
+            return await asyncio.shield(ending)
         except asyncio.CancelledError:
             stop.set()
-            with suppress(Stopped):
-                result = await future
-                if undo is not None:
-                    undo(result)
+            # One that still queues for a thread ends here, and does not wait for its turn to end.
+            if not job.cancel():
+                # In the thread, so that it is done whatever else befalls this task.
+                job.add_done_callback(lambda done: _undone(done, undo))
+                # It was cancelled: whatever the work has to say is no answer to anybody.
+                with suppress(Exception):
+                    await asyncio.shield(ending)
             raise
 
     def close(self) -> None:
@@ -50,3 +54,8 @@ class WaitingThreads:
         if self._pool is None:
             self._pool = ThreadPoolExecutor(_MOST, thread_name_prefix="quota-wait")
         return self._pool
+
+
+def _undone(job: Future[T], undo: Callable[[T], object] | None) -> None:
+    if undo is not None and job.exception() is None:
+        undo(job.result())

@@ -190,7 +190,7 @@ def test_admits_coroutines(open_any: Callable[..., Gate]) -> None:
 
     async def fetch() -> None:
         async with gate.admit(lane=Lane.INGEST) as admission:
-            admission.sending()
+            await admission.about_to_send()
             admission.answered(200)
 
     async def main() -> None:
@@ -214,6 +214,69 @@ def test_a_cancelled_coroutine_gives_its_wish_back(open_any: Callable[..., Gate]
     began = time.monotonic()
     asyncio.run(main())
     assert time.monotonic() - began < 10
+
+
+def test_a_coroutine_that_queues_for_a_thread_is_cancelled_at_once(tmp_path: Path) -> None:
+    async def main() -> float:
+        with open_gate(tmp_path, QuotaConfig(name="slow", rates="1/3s")) as gate:
+            waiting = [asyncio.create_task(gate.admit().__aenter__()) for _ in range(100)]
+            await asyncio.sleep(0.3)
+            began = time.monotonic()
+            waiting[-1].cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting[-1]
+            took_s = time.monotonic() - began
+            for task in waiting:
+                task.cancel()
+            await asyncio.gather(*waiting, return_exceptions=True)
+            return took_s
+
+    assert asyncio.run(main()) < 0.5
+
+
+def test_a_coroutine_whose_permit_became_void_waits_beside_the_loop(tmp_path: Path) -> None:
+    async def main() -> tuple[float, float]:
+        longest_s = 0.0
+
+        async def watch() -> None:
+            nonlocal longest_s
+            while True:
+                began = time.monotonic()
+                await asyncio.sleep(0.01)
+                longest_s = max(longest_s, time.monotonic() - began)
+
+        with open_gate(tmp_path, QuotaConfig(name="slow", rates="1/s")) as gate:
+            async with gate.admit() as admission:
+                time.sleep(0.1)  # the loop is held up, longer than the permit's guard
+                gate.take()  # and somebody else has the next one
+                watching = asyncio.create_task(watch())
+                began = time.monotonic()
+                await admission.about_to_send()
+                waited_s = time.monotonic() - began
+                admission.answered(200)
+            watching.cancel()
+        return waited_s, longest_s
+
+    waited_s, longest_s = asyncio.run(main())
+    assert waited_s > 0.8
+    assert longest_s < 0.5
+
+
+def test_no_time_to_wait_takes_what_is_there(tmp_path: Path) -> None:
+    with open_gate(tmp_path, QuotaConfig(name="q", rates="2/3s", burst=2)) as gate:
+        gate.take(timeout_s=0)
+        with gate.admit(timeout_s=0) as admission:
+            admission.answered(200)
+        with pytest.raises(PermitTimeout, match=r"at least 2\.|at least 3"):
+            gate.take(timeout_s=0)
+
+
+@pytest.mark.parametrize("limit_s", [float("inf"), 1e300, None])
+def test_a_limit_without_end_is_none(tmp_path: Path, limit_s: float | None) -> None:
+    config = QuotaConfig(name="q", rates="10/s")
+    with open_gate(tmp_path, config, outage_limit_s=limit_s) as gate:
+        for _ in range(3):
+            gate.take(timeout_s=limit_s)
 
 
 def test_a_pickled_gate_opens_the_same_files(open_any: Callable[..., Gate]) -> None:
