@@ -25,7 +25,6 @@ from headrace.trades import RAW_SCHEMA
 PAGE_LIMIT = 1000
 
 _MAX_ID = 2**63 - 1
-_LETTER = re.compile(r"[A-Za-z]")
 _TEXT_ID = re.compile(r"[1-9][0-9]{0,18}")
 #: Of a value that is refused, so much is quoted.
 _QUOTED = 60
@@ -173,15 +172,16 @@ class _Exact:
         """The texts unchanged, once each is known to be a decimal number that the lake can hold.
 
         Arrow reads as a float what is a plain decimal, an infinity or not a number; a finite sum
-        rules the last two out. What does not pass that, or holds a letter, and so perhaps an
-        exponent without end, is looked at one by one.
+        rules the last two out. What does not pass that, or holds an exponent, perhaps one without
+        end, is looked at one by one.
         """
         column = self.strings(texts, name)
         try:
             total = pc.sum(column.cast(pa.float64())).as_py()
         except pa.ArrowInvalid:
             total = math.nan
-        if total is None or (math.isfinite(total) and not _LETTER.search("".join(texts))):
+        joined = "".join(texts)
+        if total is None or (math.isfinite(total) and not ("e" in joined or "E" in joined)):
             return column
         for index, text in enumerate(texts):
             try:
