@@ -362,6 +362,7 @@ def test_a_breaker_damaged_while_in_use_is_set_aside(open_one: Open, tmp_path: P
             with part.open("r+b") as opened:
                 opened.write(os.urandom(max(8192, part.stat().st_size)))
     for _ in range(3):
+        time.sleep(0.01)  # a look at the file serves for some milliseconds
         with gate.admit(timeout_s=5) as admission:
             admission.answered(200)
     assert list(tmp_path.glob("breaker-q.sqlite.damaged-*"))
