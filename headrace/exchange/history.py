@@ -34,12 +34,18 @@ def both_ends(
     """The newest id, and the page of the lowest ids, asked for at the same time.
 
     Nothing can be planned before both are known, so one after the other would leave the quota
-    unused for the length of a second answer.
+    unused for the length of a second answer. That there is no trade at all is asked twice.
     """
     with ThreadPoolExecutor(1, thread_name_prefix="survey") as pool:
-        lowest = pool.submit(client.page, product, PAGE_LIMIT + 1, lane=lane)
+        asked = pool.submit(client.page, product, PAGE_LIMIT + 1, lane=lane)
         newest = newest_id(client, product, lane=lane)
-        return newest, lowest.result()
+        lowest = asked.result()
+    if newest is None:
+        # A product without trades ends a run as complete, so one answer is not enough to say that.
+        known = lowest.last_id if len(lowest) else None
+        page = client.page(product, None, limit=1, lane=lane, known=known)
+        newest = page.last_id if len(page) else None
+    return newest, lowest
 
 
 def first_id(

@@ -85,3 +85,26 @@ def test_one_empty_answer_moves_neither_the_beginning_nor_a_time(at):
     history = History(500_000, 529_999)
     moment = datetime.fromtimestamp(512_345, UTC)
     assert first_id_since(Glitching(ids, at), "X-USD", moment, history) == 512_345
+
+
+@pytest.mark.parametrize("first", [1, 500_000])
+def test_one_empty_answer_makes_no_product_without_trades(first):
+    class Blinking(FakeClient):
+        newest_asked = 0
+
+        def page(self, product, after, *, limit=1000, lane=None, known=None):
+            page = super().page(product, after, limit=limit, lane=lane, known=known)
+            if after is None:
+                self.newest_asked += 1
+                if self.newest_asked == 1:
+                    return Page(product, after, rows_of([]))
+            return page
+
+    newest, _ = both_ends(Blinking(range(first, first + 500)), "X-USD")
+    assert newest == first + 499
+
+
+def test_that_there_is_no_trade_is_asked_twice():
+    client = FakeClient([])
+    assert both_ends(client, "X-USD")[0] is None
+    assert client.cursors.count(None) == 2
