@@ -34,17 +34,16 @@ def both_ends(
     """The newest id, and the page of the lowest ids, asked for at the same time.
 
     Nothing can be planned before both are known, so one after the other would leave the quota
-    unused for the length of a second answer. That there is no trade at all is asked twice.
+    unused for the length of a second answer. No trade is believed only if both say so.
     """
     with ThreadPoolExecutor(1, thread_name_prefix="survey") as pool:
         asked = pool.submit(client.page, product, PAGE_LIMIT + 1, lane=lane)
         newest = newest_id(client, product, lane=lane)
         lowest = asked.result()
-    if newest is None:
-        # A product without trades ends a run as complete, so one answer is not enough to say that.
-        known = lowest.last_id if len(lowest) else None
-        page = client.page(product, None, limit=1, lane=lane, known=known)
-        newest = page.last_id if len(page) else None
+    if newest is None and len(lowest):
+        # Either the first trades came in between, or the newest page is an old one of a cache.
+        page = client.page(product, None, limit=1, lane=lane, known=lowest.last_id)
+        newest = page.last_id
     return newest, lowest
 
 

@@ -40,6 +40,8 @@ def parse_time(text: str) -> datetime:
     fraction, _utc, sign, offset_hours, offset_minutes = match.groups()[6:]
     microsecond = int((fraction or "0")[:6].ljust(6, "0"))
     offset = timedelta(hours=int(offset_hours or 0), minutes=int(offset_minutes or 0))
+    if offset >= timedelta(days=1):
+        raise ValueError(f"not a time: {text!r} (an offset is less than a day)")
     zone = timezone(-offset if sign == "-" else offset) if sign else UTC
     leap = timedelta(seconds=1) if second == 60 else timedelta(0)
     try:

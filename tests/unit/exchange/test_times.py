@@ -40,6 +40,8 @@ def test_every_form_is_exact_alone_and_in_a_column(text, expected):
         "2020-03-20T00:36:61Z",
         "2020-02-30T00:00:00Z",
         "1584664588",
+        "2020-03-20T00:36:28+99:99",
+        "0001-01-01T00:00:00+14:00",
     ],
 )
 def test_what_is_no_time_with_a_zone_is_refused_with_its_place(text):
