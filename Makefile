@@ -51,7 +51,7 @@ $(VENV)/.dev-installed: $(VENV)/.run-installed requirements/dev.txt
 demo: setup  ## five products from a simulated exchange into a lake, in Prefect
 	@$(BIN)/headrace demo
 
-test: setup-dev  ## the fast tests: units, contracts, flows, faults (3 minutes on two cores)
+test: setup-dev  ## the fast tests: units, contracts, flows, faults (4 minutes on two idle cores)
 	@$(PYTEST) -m "$(FAST)" -n $(WORKERS) --dist worksteal
 
 test-services: setup-dev  ## on real servers: S3, DynamoDB, Cassandra, Prefect, a browser

@@ -28,7 +28,9 @@ from pathlib import Path
 from headrace.leases import LeaseHeld, LeaseLost, SqliteLeases, hold
 
 def say(**facts):
-    print(json.dumps(facts), flush=True)
+    # In one write: a child and its parent speak at the same time.
+    sys.stdout.write(json.dumps(facts) + chr(10))
+    sys.stdout.flush()
 
 folder, run_id, ttl_s = Path(sys.argv[1]), sys.argv[2], float(sys.argv[3])
 lost = lambda loss: say(event="lost", reason=loss.reason)

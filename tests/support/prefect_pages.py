@@ -50,8 +50,12 @@ class PrefectPages:
 
     def submit(self) -> str:
         """Start a run from the form; its id."""
-        with self.page.expect_response(re.compile("/create_flow_run$")) as answer:
-            self.submit_button().click()
+        # While its database is locked the server answers 503 and starts nothing: click again.
+        for _ in range(5):
+            with self.page.expect_response(re.compile("/create_flow_run$")) as answer:
+                self.submit_button().click()
+            if answer.value.status != 503:
+                break
         assert answer.value.status == 201, answer.value.text()
         return str(answer.value.json()["id"])
 
