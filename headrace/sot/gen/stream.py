@@ -26,6 +26,8 @@ from headrace.sot.record import (
 )
 
 _PATTERNS: Final = 64
+#: Fewer patterns for a symbol where records are large or symbols many: they lie in memory.
+_PATTERN_BYTES: Final = 256 * 1024 * 1024
 #: output_seq, prev_hash and input_seq stand side by side in a body, from here on.
 _NUMBERS_AT: Final = 16
 _NUMBERS: Final = struct.Struct("<QQQ")
@@ -62,9 +64,9 @@ def generate(spec: StreamSpec) -> Iterator[Made]:
 
 def _sound(spec: StreamSpec) -> Iterator[Made]:
     rng = random.Random(spec.seed)
+    kinds = max(1, min(_PATTERNS, _PATTERN_BYTES // (spec.size_bytes * len(spec.ids))))
     patterns = {
-        symbol_id: [_pattern(rng, spec, symbol_id) for _ in range(_PATTERNS)]
-        for symbol_id in spec.ids
+        symbol_id: [_pattern(rng, spec, symbol_id) for _ in range(kinds)] for symbol_id in spec.ids
     }
     heads = dict.fromkeys(spec.ids, 0)
     seqs = dict.fromkeys(spec.ids, spec.first_seq)
@@ -72,7 +74,7 @@ def _sound(spec: StreamSpec) -> Iterator[Made]:
     zero = bytes(HASH_BYTES)
     for number, symbol_id in enumerate(_order(rng, spec)):
         seq = seqs[symbol_id]
-        front, rest = patterns[symbol_id][seq % _PATTERNS]
+        front, rest = patterns[symbol_id][seq % kinds]
         if spec.chained:
             covered = b"".join((front, pack(seq, heads[symbol_id], number + 1), rest))
             heads[symbol_id] = hash_ = xxh3(covered)

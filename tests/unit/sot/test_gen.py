@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections import Counter
 from typing import Any
 
@@ -89,3 +90,14 @@ def test_large_records_are_written_a_few_at_a_time() -> None:
     sizes = [len(bunch) for bunch in _bunches([bytes(3 * 1024 * 1024)] * 6)]
     assert sizes == [2, 2, 2]
     assert [len(bunch) for bunch in _bunches([b"x"] * 4500)] == [2000, 2000, 500]
+
+
+def test_large_records_and_many_symbols_take_bounded_memory() -> None:
+    tracemalloc.start()
+    try:
+        sizes = [len(each.body) + 4 for each in made(4, symbols=2, size_bytes=8 * 1024 * 1024)]
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert sizes == [8 * 1024 * 1024] * 4
+    assert most < 400 * 1024 * 1024
