@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tracemalloc
 from collections import Counter
 from typing import Any
 
@@ -12,6 +11,7 @@ from support.sot_streams import made, run_of
 from headrace.errors import ConfigurationError
 from headrace.sot.chain import follow
 from headrace.sot.encoding import decode, encode
+from headrace.sot.gen import stream
 from headrace.sot.position import genesis
 
 
@@ -92,12 +92,23 @@ def test_large_records_are_written_a_few_at_a_time() -> None:
     assert [len(bunch) for bunch in _bunches([b"x"] * 4500)] == [2000, 2000, 500]
 
 
-def test_large_records_and_many_symbols_take_bounded_memory() -> None:
-    tracemalloc.start()
-    try:
-        sizes = [len(each.body) + 4 for each in made(4, symbols=2, size_bytes=8 * 1024 * 1024)]
-        _, most = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert sizes == [8 * 1024 * 1024] * 4
-    assert most < 400 * 1024 * 1024
+@pytest.mark.parametrize(("records", "symbols", "size"), [(4, 2, 20_000), (9, 300, 300)])
+def test_large_records_and_many_symbols_take_bounded_memory(
+    monkeypatch: pytest.MonkeyPatch, records: int, symbols: int, size: int
+) -> None:
+    """Patterns lie in memory: as many for each symbol as fit, one at least."""
+    bound, kept = 200_000, 0
+    pattern = stream._pattern
+
+    def counted(*given: Any) -> tuple[bytes, bytes]:
+        nonlocal kept
+        parts = pattern(*given)
+        kept += sum(map(len, parts))
+        return parts
+
+    monkeypatch.setattr(stream, "_PATTERN_BYTES", bound)
+    monkeypatch.setattr(stream, "_pattern", counted)
+    assert {len(each.body) + 4 for each in made(records, symbols=symbols, size_bytes=size)} == {
+        size
+    }
+    assert kept <= bound
