@@ -24,6 +24,7 @@ class Aside:
 
     Attributes:
         least: the lowest sequence parked that may still come next; None if there is none.
+        repeated: records put that lay there already, as far as they were counted.
         taken: put into the chain again, and to be let go of once that is durable.
     """
 
@@ -37,6 +38,7 @@ class Aside:
         self.taken: list[Parked] = []
         self.least: int | None = None
         self.count = 0
+        self.repeated = 0
 
     @classmethod
     def loaded(cls, store: SotStore, symbol_id: int, limit: int) -> Aside:
@@ -54,6 +56,7 @@ class Aside:
             self._recount()
         if self._there is not None:
             if (key := (seq, hash(body))) in self._there:
+                self.repeated += 1
                 return True
             if self.count >= self._limit:
                 return False
@@ -73,7 +76,12 @@ class Aside:
         self._there = {
             (parked.seq, hash(parked.body)) for parked in self._store.parked(self._symbol_id)
         }
-        self.count = len(self._there)
+        self.counted(len(self._there))
+
+    def counted(self, records: int) -> None:
+        """So many lie there; what was put beyond that was put more than once."""
+        self.repeated += self.count - records
+        self.count = records
 
     def flush(self) -> None:
         """Make what was put durable."""

@@ -158,10 +158,10 @@ class SymbolWriter:
         if self.blocked:
             return
         self.park_held()
-        self._aside.count = 0
-        waiting = []
+        self._aside.flush()
+        waiting, there = [], 0
         for parked in self._store.parked(self.symbol_id):
-            self._aside.count += 1
+            there += 1
             if parked.seq > self.stored.next_seq:
                 waiting.append(parked.seq)
             elif parked.seq == self.stored.next_seq and parked.reason == "gap":
@@ -174,6 +174,8 @@ class SymbolWriter:
                 )
                 if error is not None:
                     self._report(error.kind, parked.seq, f"{error.message}; it is parked")
+        self._aside.counted(there)
+        self.duplicates += self._aside.repeated
         if waiting:
             gap = GapError(self.symbol_id, waiting[0], self.stored.next_seq)
             message = f"{gap.message}; {len(waiting)} records are parked until it arrives"

@@ -255,6 +255,7 @@ def test_what_is_parked_twice_counts_once(tmp_path: Path) -> None:
     for given in (late, late, late + late):
         report = written(tmp_path / "sot", given)
         assert (report.parked, report.refused, dict(report.counts)) == (10, 0, {"gap": 10})
+    assert report.duplicates == 2 * 2 + 2 * 10
     assert written(tmp_path / "sot", records).complete
 
 
