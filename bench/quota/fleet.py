@@ -72,13 +72,30 @@ class StallWatch:
             self.worst_ms = max(self.worst_ms, (time.monotonic_ns() - before) / 1e6 - 1)
 
 
-def run(limiter: str, rates: str, wants: list[Want], seconds: float) -> Outcome:
-    """Run one worker per want on a fresh quota for so many seconds, all starting at once."""
+def run(
+    limiter: str,
+    rates: str,
+    wants: list[Want],
+    seconds: float,
+    *,
+    ready: threading.Barrier | None = None,
+) -> Outcome:
+    """Run one worker per want on a fresh quota for so many seconds, all starting at once.
+
+    Args:
+        limiter: which.
+        rates: of the quota.
+        wants: one worker each.
+        seconds: for how long.
+        ready: passed when all workers are ready, with other fleets that shall run beside this one.
+    """
     with tempfile.TemporaryDirectory(prefix="headrace-bench-") as folder:
         workers = [_start(limiter, rates, want, folder) for want in wants]
         try:
             for worker in workers:
                 _read(worker)  # it is ready
+            if ready is not None:
+                ready.wait()
             with StallWatch() as watch:
                 start = time.monotonic_ns() + _TO_READ_IT
                 for worker in workers:

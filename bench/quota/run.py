@@ -20,7 +20,7 @@ LIMITERS = ("headrace", "stock")
 
 
 def _matrix(*, quick: bool) -> list[dict[str, Any]]:
-    rows = [row for limiter in LIMITERS for row in matrix.measure(limiter, quick=quick)]
+    rows = matrix.measure(LIMITERS, quick=quick)
     return sorted(rows, key=lambda row: (int(row["rate"][:-2]), row["shape"] == "1 x 45"))
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from urllib.parse import quote, unquote
 
 from headrace.errors import ConfigurationError
+from headrace.quota import schema
 from headrace.quota.breaker_file import Breaker
 from headrace.quota.clock import Clock, MonotonicClock
 from headrace.quota.config import BreakerConfig, QuotaConfig
@@ -109,7 +110,7 @@ def reset_quota(folder: Path, name: str, *, bookings: bool) -> None:
         connection.execute("BEGIN IMMEDIATE")
         connection.execute("UPDATE state SET slowdown = 1, blocked_until = 0, episode = 0")
         if bookings:
-            connection.execute("UPDATE slots SET until = 0, settled = 1")
+            connection.execute(schema.FORGET)
         connection.execute("COMMIT")
 
 

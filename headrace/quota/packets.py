@@ -4,6 +4,9 @@ At hundreds of permits a second most of a permit's cost is the turn at the share
 dozen processes the switching between them. Permits that leave at the same moment anyway are
 therefore booked a few at a time by a process that has shown that it uses them at once: what comes
 with a permit is kept here for the next caller, and is void after its guard like any other slot.
+
+The last row of a packet is used first. What is left over then lies before what was used, so that
+whoever looks back a group of rows, to keep its distance, finds that there was no whole group.
 """
 
 from __future__ import annotations
@@ -36,7 +39,7 @@ class Packets:
         void: list[Slot] = []
         with self._mutex:
             while self._kept[lane]:
-                slot = self._kept[lane].popleft()
+                slot = self._kept[lane].pop()
                 # The other half of the guard is for the caller, as after any other booking.
                 if now <= (slot.at + slot.until) // 2:
                     return slot, void
@@ -62,14 +65,14 @@ class Packets:
             self._awaited[lane] += slots
 
     def give(self, lane: Lane, now: int, packet: Slot) -> Slot:
-        """The first permit out of a packet whose moment has come; the rest is kept."""
+        """One permit out of a packet whose moment has come; the rest is kept."""
         with self._mutex:
             self._given_at[lane] = now
             if packet.weight == 1:
                 return packet
-            first, *rest = packet.singly()
+            *rest, last = packet.singly()
             self._kept[lane].extend(rest)
-            return first
+            return last
 
     def drain(self) -> list[Slot]:
         """All that is still kept."""

@@ -31,3 +31,6 @@ CREATE TABLE slots (
 );
 CREATE INDEX slots_until ON slots (until, settled)
 """
+
+#: Forgets all permits; their rows stay, so that their numbers are not given out again.
+FORGET = "UPDATE slots SET at = 0, until = 0, settled = 1"

@@ -39,6 +39,9 @@ log = logging.getLogger(__name__)
 
 _INSERT = "INSERT INTO slots VALUES (?, ?, ?, 0, ?, ?, ?, ?)"
 _SETTLE = "UPDATE slots SET until = ?, settled = 1 WHERE seq = ? AND until > 0"
+# What goes back lies in no window, and in no group that others have to keep a distance from. It is
+# kept as a row, so that its number is not given out again.
+_VOID = "UPDATE slots SET at = 0, until = 0, settled = 1 WHERE seq BETWEEN ? AND ? AND until > 0"
 _TRIM = "DELETE FROM slots WHERE seq IN (SELECT seq FROM slots WHERE until < ? AND seq < ? LIMIT ?)"
 _OTHERS_WAIT = "SELECT 1 FROM slots WHERE until > ? AND (owner != ? OR lane != ?) LIMIT 1"
 _QUEUE = (
@@ -150,7 +153,7 @@ class SlotBook:
         """Note when a permit really left; written with this process's next booking.
 
         Calling it again corrects the moment. `until` may lie after the slot's own, where the
-        answer shows that the server counted the request later.
+        answer shows that the server counted the request later. 0 says that it did not leave.
         """
         for seq in range(slot.seq - slot.weight + 1, slot.seq + 1):
             self._left.append((until, seq))
@@ -329,11 +332,7 @@ class SlotBook:
     def _give_back(self, connection: sqlite3.Connection, slot: Slot) -> None:
         held = self._held(connection, slot)
         if held is not None:
-            # Kept as a row, so that its number is not given out again.
-            connection.execute(
-                "UPDATE slots SET until = 0, settled = 1 WHERE seq > ? AND seq <= ?",
-                (held.seq - held.weight, held.seq),
-            )
+            connection.execute(_VOID, (held.seq - held.weight + 1, held.seq))
 
     def _leave(self, connection: sqlite3.Connection) -> None:
         self._write_settled(connection)
@@ -351,8 +350,12 @@ class SlotBook:
 
     def _write_settled(self, connection: sqlite3.Connection) -> None:
         while self._left:
-            connection.execute(_SETTLE, self._left.popleft())
+            until, seq = self._left.popleft()
+            if until:
+                connection.execute(_SETTLE, (until, seq))
+            else:
+                connection.execute(_VOID, (seq, seq))
 
 
 def _forget(connection: sqlite3.Connection) -> None:
-    connection.execute("UPDATE slots SET until = 0, settled = 1")
+    connection.execute(schema.FORGET)

@@ -14,14 +14,14 @@ def packet(weight: int, at: int = 0) -> Slot:
     return Slot(100, 100, at, at + 20 * MS, tight=True, weight=weight, fixed=True)
 
 
-def test_a_packet_is_handed_out_in_order_each_permit_once() -> None:
+def test_a_packet_is_handed_out_from_its_end_each_permit_once() -> None:
     packets = Packets()
     first = packets.give(LANE, 0, packet(3))
     second, _ = packets.next(LANE, 1 * MS)
     third, _ = packets.next(LANE, 2 * MS)
     assert second is not None
     assert third is not None
-    assert [slot.seq for slot in (first, second, third)] == [98, 99, 100]
+    assert [slot.seq for slot in (first, second, third)] == [100, 99, 98]
     assert {slot.weight for slot in (first, second, third)} == {1}
     assert packets.next(LANE, 3 * MS) == (None, ())
 
@@ -31,7 +31,7 @@ def test_what_is_not_used_within_its_guard_is_void() -> None:
     packets.give(LANE, 0, packet(3))
     slot, void = packets.next(LANE, 11 * MS)
     assert slot is None
-    assert [one.seq for one in void] == [99, 100]
+    assert [one.seq for one in void] == [99, 98]
 
 
 def test_only_who_comes_back_at_once_reaches_further() -> None:

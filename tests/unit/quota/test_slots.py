@@ -147,6 +147,21 @@ def test_what_was_given_back_can_be_booked_again(open_book: Open, clock: Any) ->
     assert taken(book).at == start + WINDOW
 
 
+def test_a_group_that_goes_back_keeps_nobody_waiting(open_book: Open, clock: Any) -> None:
+    book, start = open_book("10/s", burst=None), clock.at
+    packet = book.book(Lane.BACKFILL, reach=5)
+    assert isinstance(packet, Slot)
+    assert packet.weight == 5
+    *unused, used = packet.singly()
+    book.settle(used, start)
+    for permit in unused:
+        book.settle(permit, 0)
+    clock.advance(0.02)
+    again = [taken(book) for _ in range(4)]
+    assert [slot.at for slot in again] == [clock.at] * 4
+    assert taken(book).at > clock.at
+
+
 def test_who_overslept_moves_to_now_if_nobody_relied_on_the_slot(
     open_book: Open, clock: Any
 ) -> None:
