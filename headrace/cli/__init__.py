@@ -1,1 +1,1 @@
-"""cli."""
+"""The command line: one module per group of commands, and what they share."""
