@@ -8,6 +8,7 @@ import sys
 import tempfile
 import threading
 import time
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -65,6 +66,10 @@ class StallWatch:
         self._done.set()
         self._thread.join()
 
+    def forget(self) -> None:
+        """What was until now does not count: the workers were still starting."""
+        self.worst_ms = 0.0
+
     def _watch(self) -> None:
         while not self._done.is_set():
             before = time.monotonic_ns()
@@ -79,6 +84,7 @@ def run(
     seconds: float,
     *,
     ready: threading.Barrier | None = None,
+    watch: StallWatch | None = None,
 ) -> Outcome:
     """Run one worker per want on a fresh quota for so many seconds, all starting at once.
 
@@ -88,6 +94,7 @@ def run(
         wants: one worker each.
         seconds: for how long.
         ready: passed when all workers are ready, with other fleets that shall run beside this one.
+        watch: of the stalls of all fleets; one is made for this one alone if there is none.
     """
     with tempfile.TemporaryDirectory(prefix="headrace-bench-") as folder:
         workers = [_start(limiter, rates, want, folder) for want in wants]
@@ -96,7 +103,7 @@ def run(
                 _read(worker)  # it is ready
             if ready is not None:
                 ready.wait()
-            with StallWatch() as watch:
+            with nullcontext(watch) if watch else StallWatch() as watching:
                 start = time.monotonic_ns() + _TO_READ_IT
                 for worker in workers:
                     _tell(worker, f"{start} {start + int(seconds * 1e9)}")
@@ -110,7 +117,7 @@ def run(
         [report["waits"] for report in reports],
         sum(report["cpu_s"] for report in reports),
         sum(report["wakeups"] for report in reports),
-        watch.worst_ms,
+        watching.worst_ms,
     )
 
 

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 from typing import Any, NamedTuple
 
-from bench.quota.fleet import Outcome, Want, run
+from bench.quota.fleet import Outcome, StallWatch, Want, run
 from headrace.quota.measures import excess, jain, used_share
 
 SECOND = 1_000_000_000
@@ -109,10 +109,12 @@ def _side_by_side(jobs: Sequence[Job], plan: Plan) -> list[Outcome]:
     def one(job: Job) -> Outcome:
         limiter, row = job
         wants = [Want(threads=row.threads)] * row.processes
-        return run(limiter, f"{row.per_s}/s", wants, plan.lasts_s(row), ready=ready)
+        seconds = plan.lasts_s(row)
+        return run(limiter, f"{row.per_s}/s", wants, seconds, ready=ready, watch=watch)
 
-    ready = Barrier(len(jobs), timeout=_READY_S)
-    with ThreadPoolExecutor(len(jobs)) as pool:
+    watch = StallWatch()
+    ready = Barrier(len(jobs), action=watch.forget, timeout=_READY_S)
+    with watch, ThreadPoolExecutor(len(jobs)) as pool:
         return list(pool.map(one, jobs))
 
 
