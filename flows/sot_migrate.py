@@ -42,7 +42,7 @@ def sot_migrate(
     """
     request = sot_request(MigrateRequest, locals())
     with open_sot_run(flow_run_id(), request, create=True, alone=request.action != "status") as run:
-        return conclude_sot(step_taken(run))
+        return conclude_sot(run, step_taken(run))
 
 
 if __name__ == "__main__":

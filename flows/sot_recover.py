@@ -43,7 +43,7 @@ def sot_recover(
     """
     request = sot_request(RecoverRequest, locals())
     with open_sot_run(flow_run_id(), request) as run:
-        return conclude_sot(replayed_report(run))
+        return conclude_sot(run, replayed_report(run))
 
 
 if __name__ == "__main__":

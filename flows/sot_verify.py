@@ -43,7 +43,7 @@ def sot_verify(
     """
     request = sot_request(VerifyRequest, locals())
     with open_sot_run(flow_run_id(), request) as run:
-        return conclude_sot(verified_report(run))
+        return conclude_sot(run, verified_report(run))
 
 
 if __name__ == "__main__":

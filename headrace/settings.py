@@ -13,6 +13,7 @@ import platformdirs
 from pydantic import Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from headrace.durations import LONGEST_S
 from headrace.errors import ConfigurationError
 
 
@@ -20,8 +21,7 @@ def _default_home() -> Path:
     return Path(platformdirs.user_state_dir("headrace", appauthor=False))
 
 
-#: A length of time that arithmetic in nanoseconds can hold.
-Seconds = Annotated[float, Field(gt=0, le=1e9)]
+Seconds = Annotated[float, Field(gt=0, le=LONGEST_S)]
 
 
 class Settings(BaseSettings):

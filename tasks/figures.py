@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from prefect.runtime import flow_run
 
 from headrace.metrics import publishing
+from headrace.metrics.meter import Meter
 from headrace.metrics.opening import PATIENCE_S
 from headrace.metrics.requests import RequestFigures
 from headrace.pull.figures import PullFigures
@@ -16,6 +17,7 @@ from headrace.stopping import StopEvent
 from tasks.observers import Observer, observing
 
 if TYPE_CHECKING:
+    from tasks.looker_runs import Extraction
     from tasks.runs import Run
 
 #: How long the last figures may take once the run was asked to end.
@@ -29,26 +31,40 @@ def measured(run: Run) -> Iterator[None]:
         if meter is None:
             yield
             return
-        source = run.gate.config.name
-        requests = RequestFigures(
-            meter,
-            source=source,
-            flow=flow_run.flow_name or run.request.planner,  # an audit fetches, too
-            stats=run.client.stats,
-            per_s=run.pages_per_s,
-            clock=run.progress.clock,
-        )
         figures = PullFigures(
             meter,
-            source=source,
-            requests=requests,
+            source=run.gate.config.name,
+            # An audit fetches, too.
+            requests=request_figures(meter, run, run.pages_per_s, run.request.planner),
             lake=run.lake,
             new_rows=lambda: {product: job.new_rows for product, job in list(run.jobs.items())},
         )
         run.listeners.append(figures.told)
-        run.gate.on_breaker_change(figures.breaker_changed)
         with observing(OfOneRun(run.id, figures.ended)):
             yield
+
+
+def request_figures(
+    meter: Meter, run: Run | Extraction, per_s: float | None, kind: str
+) -> RequestFigures:
+    """What every run that sends requests publishes of them, and of its breaker.
+
+    Args:
+        meter: takes the figures.
+        run: whose they are.
+        per_s: requests a second that its quota sustains; None for no limit.
+        kind: of the run, where it is none of Prefect's flows.
+    """
+    requests = RequestFigures(
+        meter,
+        source=run.gate.config.name,
+        flow=flow_run.flow_name or kind,
+        stats=run.client.stats,
+        per_s=per_s,
+        clock=run.progress.clock,
+    )
+    run.gate.on_breaker_change(requests.breaker_changed)
+    return requests
 
 
 def patience_of(stop: StopEvent) -> Callable[[], float]:

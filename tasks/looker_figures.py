@@ -6,12 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from prefect.runtime import flow_run
-
 from headrace.looker.figures import LookerFigures
 from headrace.metrics import publishing
-from headrace.metrics.requests import RequestFigures
-from tasks.figures import OfOneRun, patience_of
+from tasks.figures import OfOneRun, patience_of, request_figures
 from tasks.observers import observing
 
 if TYPE_CHECKING:
@@ -25,16 +22,11 @@ def measured_extraction(run: Extraction) -> Iterator[None]:
         if meter is None:
             yield
             return
-        source = run.gate.config.name
-        requests = RequestFigures(
+        figures = LookerFigures(
             meter,
-            source=source,
-            flow=flow_run.flow_name or "looker",
-            stats=run.client.stats,
-            per_s=run.context.per_s,
-            clock=run.progress.clock,
+            source=run.gate.config.name,
+            requests=request_figures(meter, run, run.context.per_s, "looker"),
+            progress=run.progress,
         )
-        figures = LookerFigures(meter, source=source, requests=requests, progress=run.progress)
-        run.gate.on_breaker_change(figures.breaker_changed)
         with observing(OfOneRun(run.id, figures.ended)):
             yield

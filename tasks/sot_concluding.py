@@ -30,4 +30,4 @@ def conclude_write(run: SotRun[WriteRequest], written: WriteReport) -> State[Sot
             problems=(*report.problems, *verified.problems),
             details={**report.details, "verified": verified.details["records"]},
         )
-    return conclude_sot(report)
+    return conclude_sot(run, report)

@@ -15,7 +15,7 @@ from headrace.pull.receipts import Status
 from headrace.sot.reports import SotReport
 from tasks.events import emit
 from tasks.progress_artifact import ProgressArtifact
-from tasks.sot_runs import RUNS, Progress
+from tasks.sot_runs import Progress, SotRun
 
 log = logging.getLogger(__name__)
 
@@ -28,12 +28,11 @@ def log_progress(progress: Progress) -> ProgressArtifact:
     return ProgressArtifact("headrace-sot-progress", lambda: (0.0, progress.text), ends_full=True)
 
 
-def conclude_sot(report: SotReport) -> State[SotReport]:
+def conclude_sot(run: SotRun[Any], report: SotReport) -> State[SotReport]:
     """Publish, and choose the state: Completed, Partial, Failed, Cancelled."""
     report = replace(report, ui_url=flow_run.ui_url or None)
     _publish(report)
-    run = RUNS.get(report.run)
-    if run is not None and run.figures is not None:
+    if run.figures is not None:
         status = "stopped" if report.stopped else report.status.value
         run.figures.ended(status, len(report.problems))
     for problem in report.problems[:_MOST_EVENTS]:

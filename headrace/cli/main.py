@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import Annotated
 
@@ -30,6 +29,7 @@ from headrace.cli.doctor import doctor
 from headrace.cli.exits import Exit, exit_of_error
 from headrace.cli.products import products
 from headrace.errors import HeadraceError
+from headrace.output import abandon_stdout
 
 app = typer.Typer(
     name="headrace",
@@ -93,20 +93,12 @@ def main() -> None:
         sys.exit(exit_of_error(error))
     except OSError as error:
         # What our parts know how to name they have named; what is left is most often the output.
-        _give_up_stdout()
+        abandon_stdout()
         what = error.filename or "standard output"
         say_error(HeadraceError(f"{what}: {error.strerror or error}"))
         sys.exit(Exit.FAILED)
     except KeyboardInterrupt:
         sys.exit(Exit.INTERRUPTED)
-
-
-def _give_up_stdout() -> None:
-    """Let what could not be written go, or the interpreter tries it again at its end."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def run_command(*command: str) -> None:

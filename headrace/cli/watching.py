@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -25,7 +26,7 @@ _PLAIN_INTERVAL_S = 10.0
 COLOURS = {"done": "green", "partial": "yellow", "failed": "red", "running_elsewhere": "cyan"}
 
 
-class RunDisplay:
+class RunDisplay(ABC):
     """Watches one run. On a terminal it draws bars, elsewhere it writes a line now and then.
 
     Subclasses say what is drawn: `_bars`, `_so_far`, `_eta_s`, and `_closing` at the end.
@@ -49,21 +50,21 @@ class RunDisplay:
         self._live: Live | None = None
         self._plain: _PlainLines | None = None
 
+    @abstractmethod
     def _bars(self, run: Any) -> Iterable[tuple[RenderableType, ...]]:
         """A row for each part of the run."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _so_far(self, run: Any) -> str:
         """How far the whole of it is, in words."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _eta_s(self, run: Any) -> float | None:
         """Seconds left; None if nothing is known."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _closing(self, summary: Any) -> tuple[Table, Iterable[str]]:
         """The table of what became of it, and the lines below."""
-        raise NotImplementedError
 
     def say(self, line: str) -> None:
         """One line for people."""

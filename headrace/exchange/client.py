@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import email.utils
 import time
 from collections import Counter
 from collections.abc import Callable
-from datetime import UTC, datetime
-from threading import Lock
 from typing import TypeVar
 from urllib.parse import quote
 
@@ -31,8 +28,9 @@ from headrace.exchange.retrying import RetryPolicy
 from headrace.exchange.signing import Credentials, sign
 from headrace.exchange.transport import Response, Transport
 from headrace.logs.redaction import safe_text
-from headrace.metrics.distribution import Distribution
+from headrace.metrics.client_stats import ClientStats
 from headrace.quota import Gate, Lane
+from headrace.quota.feedback import retry_after_s as read_retry_after
 from headrace.stopping import StopEvent
 
 Answer = TypeVar("Answer")
@@ -203,62 +201,6 @@ class ExchangeClient:
             raise refused
 
 
-class ClientStats:
-    """What this client did so far: totals since it was made."""
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self.requests = 0
-        self.throttled = 0
-        self.retries = 0
-        self.failures = 0
-        self.latency_sum_s = 0.0
-        self.answers = 0
-        self.latencies = Distribution()
-        self._by_product: Counter[str] = Counter()
-
-    def sent(self, product: str) -> None:
-        """One more request left, about a product or "" for none."""
-        with self._lock:
-            self.requests += 1
-            self._by_product[product] += 1
-
-    def requests_for(self, product: str) -> int:
-        """Requests sent about one product."""
-        with self._lock:
-            return self._by_product[product]
-
-    def by_product(self) -> dict[str, int]:
-        """Requests sent, by the product they were about ("" for none)."""
-        with self._lock:
-            return dict(self._by_product)
-
-    def answered(self, status: int, elapsed_s: float) -> None:
-        """A status line arrived."""
-        with self._lock:
-            self.answers += 1
-            self.latency_sum_s += elapsed_s
-            self.throttled += status == 429
-            self.failures += status >= 500
-        self.latencies.observe(elapsed_s)
-
-    def failed(self) -> None:
-        """A request ended without an answer."""
-        with self._lock:
-            self.failures += 1
-
-    def retried(self) -> None:
-        """A request will be sent once more."""
-        with self._lock:
-            self.retries += 1
-
-    @property
-    def mean_latency_s(self) -> float | None:
-        """Mean seconds from sending to the last byte, or None before the first answer."""
-        with self._lock:
-            return self.latency_sum_s / self.answers if self.answers else None
-
-
 def _refusal(response: Response, retry_after_s: float | None) -> ExchangeError | None:
     """The error that a status means, or None if the body is worth reading."""
     status = response.status
@@ -342,18 +284,5 @@ def parse_retry_after(text: str | None, *, clock: Callable[[], float] = time.tim
 
     None if it is absent, unreadable, or not in the future; capped at LONGEST_RETRY_AFTER_S.
     """
-    if text is None:
-        return None
-    try:
-        seconds = float(text)
-    except ValueError:
-        try:
-            moment = email.utils.parsedate_to_datetime(text)
-        except (ValueError, OverflowError):
-            return None
-        if moment.tzinfo is None:
-            moment = moment.replace(tzinfo=UTC)
-        seconds = (moment - datetime.fromtimestamp(clock(), UTC)).total_seconds()
-    if not 0 < seconds < float("inf"):
-        return None
-    return min(seconds, LONGEST_RETRY_AFTER_S)
+    seconds = None if text is None else read_retry_after({"Retry-After": text}, clock())
+    return min(seconds, LONGEST_RETRY_AFTER_S) if seconds else None

@@ -7,7 +7,6 @@ from headrace.looker.extract.receipts import ExtractSummary
 from headrace.metrics import catalogue as names
 from headrace.metrics.meter import Meter
 from headrace.metrics.requests import RequestFigures
-from headrace.quota import BreakerChange, Phase
 
 
 class LookerFigures:
@@ -28,11 +27,6 @@ class LookerFigures:
         self._requests = requests
         self._progress = progress
         meter.sampled(self._sample)
-
-    def breaker_changed(self, change: BreakerChange) -> None:
-        """Listen to the breaker."""
-        if change.after is Phase.OPEN:
-            self._requests.breaker_opened()
 
     def ended(self, summary: ExtractSummary) -> None:
         """Take what only the end knows."""

@@ -7,25 +7,11 @@ anyway, before each publication; the breaker and the end of a run happen rarely.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
 
 from headrace.metrics import catalogue as names
-from headrace.metrics.distribution import Distribution
+from headrace.metrics.client_stats import ClientStats
 from headrace.metrics.meter import Meter
-
-
-class RequestStats(Protocol):
-    """The totals of a client since it was made."""
-
-    requests: int
-    throttled: int
-    retries: int
-    failures: int
-    latencies: Distribution
-
-    def by_product(self) -> dict[str, int]:
-        """Requests sent, by what they were about ("" for nothing in particular)."""
-        ...
+from headrace.quota import BreakerChange, Phase
 
 
 class RequestFigures:
@@ -46,7 +32,7 @@ class RequestFigures:
         *,
         source: str,
         flow: str,
-        stats: RequestStats,
+        stats: ClientStats,
         per_s: float | None,
         clock: Callable[[], float],
     ) -> None:
@@ -62,9 +48,10 @@ class RequestFigures:
         meter.count(names.BREAKER_OPENS, 0, source=source)
         meter.sampled(self._sample)
 
-    def breaker_opened(self) -> None:
-        """The circuit breaker opened."""
-        self._meter.count(names.BREAKER_OPENS, 1, source=self._source)
+    def breaker_changed(self, change: BreakerChange) -> None:
+        """Listen to the breaker."""
+        if change.after is Phase.OPEN:
+            self._meter.count(names.BREAKER_OPENS, 1, source=self._source)
 
     def ended(self, status: str) -> None:
         """The run ended so."""

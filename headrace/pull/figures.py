@@ -16,7 +16,6 @@ from headrace.metrics import catalogue as names
 from headrace.metrics.meter import Meter
 from headrace.metrics.requests import RequestFigures
 from headrace.pull.receipts import Summary
-from headrace.quota import BreakerChange, Phase
 
 log = logging.getLogger(__name__)
 
@@ -62,11 +61,6 @@ class PullFigures:
         if name == "committed":
             with self._lock:
                 self._committed.add(str(facts["product"]))
-
-    def breaker_changed(self, change: BreakerChange) -> None:
-        """Listen to the breaker."""
-        if change.after is Phase.OPEN:
-            self._requests.breaker_opened()
 
     def ended(self, summary: Summary) -> None:
         """Take what only the end knows."""

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from headrace.durations import LONGEST_S
 from headrace.errors import ConfigurationError
 from headrace.exchange.products import canonical_products
 from headrace.exchange.times import parse_time
@@ -15,9 +16,6 @@ from headrace.exchange.transport import checked_base_url
 from headrace.quota import parse_rates
 
 MAX_IN_FLIGHT = 200
-
-#: No limit in seconds is longer than this, some thirty years.
-LONGEST_S = 1e9
 
 #: `lake`, `base_url` and `rate` may name saved configuration instead: `block:NAME`.
 BLOCK_PREFIX = "block:"

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from headrace.durations import LONGEST_S
 from headrace.quota.clock import NS, Clock
 from headrace.quota.exceptions import PermitTimeout
 from headrace.quota.lanes import Lane
 from headrace.stopping import StopEvent
-
-#: A limit in seconds from here on, infinity among them, is none: some thirty years.
-FOREVER_S = 1e9
 
 
 @dataclass(slots=True)
@@ -37,7 +35,7 @@ class Request:
     by: int | None = None
 
     def __post_init__(self) -> None:
-        if self.timeout_s is not None and self.timeout_s < FOREVER_S:
+        if self.timeout_s is not None and self.timeout_s < LONGEST_S:
             self.by = self.clock.now() + int(self.timeout_s * NS)
 
     def check(self) -> None:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from headrace.durations import LONGEST_S
 from headrace.quota import feedback
 from headrace.quota.anchor import Anchor
 from headrace.quota.breaker import Pass
@@ -20,7 +21,7 @@ from headrace.quota.counters import Counters
 from headrace.quota.exceptions import OutageError
 from headrace.quota.lanes import Lane
 from headrace.quota.packets import Packets
-from headrace.quota.request import FOREVER_S, Request
+from headrace.quota.request import Request
 from headrace.quota.slot import SPARE, Slot
 from headrace.quota.slots import SlotBook
 from headrace.quota.threads import WaitingThreads
@@ -75,8 +76,9 @@ class Session:
         self.counters = Counters()
         self._name = name
         self._clock = clock
-        bounded = outage_limit_s is not None and outage_limit_s < FOREVER_S
-        self._outage_limit = int((outage_limit_s or 0.0) * NS) if bounded else None
+        self._outage_limit: int | None = None
+        if outage_limit_s is not None and outage_limit_s < LONGEST_S:
+            self._outage_limit = int(outage_limit_s * NS)
         self._outage_seen = 0
         self._logged_at = -_LONG_WAIT
         self._closed = False

@@ -34,9 +34,9 @@ _TWO_MOMENTS = "SELECT (SELECT at FROM slots WHERE seq = ?), (SELECT at FROM slo
 _GROUP = NS // 2
 #: Such groups keep this part of the even distance; the rest makes up for lateness.
 _SPACING = 0.9
-#: Among so many latest slots (of packets: four times as many) a process that has had more than its
-#: part, or is in a worse lane than somebody a moment ago, books so far ahead instead of at once,
-#: where it can be overtaken.
+#: Among so many latest slots (four times as many where permits are dense) a process that has had
+#: more than its part, or is in a worse lane than somebody a moment ago, books so far ahead instead
+#: of at once, where it can be overtaken.
 _LATEST_SLOTS, _A_MOMENT, _COURTESY = 32, 50 * MS, MS
 #: Permits this close to each other are booked as one packet.
 _TOGETHER = MS
@@ -90,7 +90,7 @@ class Timing:
         self._register = register
         self._windows = windows(config)
         self._longest = self._windows[-1][1]
-        #: Whether permits are further apart than their guard: then each is booked alone.
+        #: Whether permits are further apart than their guard.
         self.sparse = max(length / limit for limit, length in self._windows) >= guard
         self._latest_slots = _LATEST_SLOTS * (1 if self.sparse else 4)
         self._spacings = [

@@ -13,6 +13,7 @@ None of these requests counts for limits, latency, faults or the log.
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from dataclasses import asdict
 from typing import Generic
 
@@ -32,7 +33,7 @@ class NoSuchCommandError(Exception):
     """Nothing here goes by that name."""
 
 
-class ControlDesk(Generic[F]):
+class ControlDesk(ABC, Generic[F]):
     """Answers control requests for one simulation; a subclass adds what is its own.
 
     Args:
@@ -58,13 +59,13 @@ class ControlDesk(Generic[F]):
         except NoSuchCommandError:
             return _json({"message": f"no such command: {request.method} {request.path}"}, 404)
 
+    @abstractmethod
     def _tell(self, command: str, request: Request) -> object:
         """Answer a question that only this simulation knows; raises `NoSuchCommandError`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _turn(self, command: str, body: bytes) -> None:
         """Do what only this simulation can; raises `NoSuchCommandError`."""
-        raise NotImplementedError
 
     def _told(self, command: str, request: Request) -> object:
         match command:

@@ -7,6 +7,7 @@ can be computed beside a measured one.
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from statistics import NormalDist
 from typing import Annotated, Literal, get_args
 
@@ -32,9 +33,9 @@ class _Latency(BaseModel):
 
     inbound: float = Field(default=0.0, ge=0.0, le=1.0)
 
+    @abstractmethod
     def quantile_s(self, share: float) -> float:
         """The delay that `share` of all requests stay below, in seconds."""
-        raise NotImplementedError
 
 
 class Constant(_Latency):

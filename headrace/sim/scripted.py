@@ -7,6 +7,7 @@ user writes it on the command line, all in the same words.
 from __future__ import annotations
 
 import threading
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, Self, TypeVar
@@ -20,12 +21,13 @@ from headrace.sim.randomness import key_of, unit
 
 
 class ScriptedFault(BaseModel):
-    """When a fault strikes; subclasses add what happens (`action`), and to which requests.
+    """What happens and when; subclasses say which actions there are, and to which requests.
 
     Call numbers are counted per fault, over the requests that its other conditions let through,
     from 1.
 
     Args:
+        action: what happens.
         from_call: not before this call.
         every: at every so many calls from then on.
         calls: at so many calls in all, then never again; `None` for no end.
@@ -35,6 +37,7 @@ class ScriptedFault(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    action: Any
     from_call: int = Field(default=1, ge=1)
     every: int = Field(default=1, ge=1)
     calls: int | None = Field(default=None, ge=1)
@@ -50,11 +53,11 @@ class ScriptedFault(BaseModel):
     @property
     def refuses(self) -> bool:
         """Whether it shuts the door: the listener sees to that, no request comes this far."""
-        return isinstance(getattr(self, "action", None), Refuse)
+        return isinstance(self.action, Refuse)
 
+    @abstractmethod
     def concerns(self, subject: Any) -> bool:
         """Whether a request is meant."""
-        raise NotImplementedError
 
     def in_force_at(self, uptime_s: float) -> bool:
         """Whether its interval holds this moment."""

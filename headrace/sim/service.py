@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, NamedTuple
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from headrace.sim.arrivals import About, Arrival, ArrivalLog
 from headrace.sim.http import Reply, Request
 from headrace.sim.latency import Latency, LatencySource
 from headrace.sim.limits import Gate, Limit
-from headrace.sim.scripted import F, FaultBook
+from headrace.sim.scripted import F, FaultBook, ScriptedFault
+
+F_co = TypeVar("F_co", bound=ScriptedFault, covariant=True)
 
 _UNANSWERED = ("hang", "reset")
 
@@ -22,45 +25,54 @@ class Verdict(NamedTuple):
     slow_s: float = 0.0
 
 
-class SimulatedService(Generic[F]):
+class ServiceSettings(Protocol[F_co]):
+    """What the settings of every simulated service hold."""
+
+    @property
+    def seed(self) -> int:
+        """Of latencies and faults."""
+
+    @property
+    def latency(self) -> Latency:
+        """How long answers take."""
+
+    @property
+    def limits(self) -> Sequence[Limit]:
+        """Rate limits, all of which must hold."""
+
+    @property
+    def faults(self) -> Sequence[F_co]:
+        """In force from the start."""
+
+
+class SimulatedService(ABC, Generic[F]):
     """Latency, limits, faults and the log, of whatever is simulated; a subclass judges requests.
 
     A request passes, in this order: the inbound share of its latency, the judgement (which begins
     with the rate limits), and the rest of its latency.
 
     Args:
-        seed: of latencies and faults.
-        latency: how long answers take.
-        limits: rate limits, all of which must hold.
-        faults: in force from the start.
+        settings: what it is.
         clock: seconds, for limits, intervals and the log. Latency passes in real time.
     """
 
-    def __init__(
-        self,
-        *,
-        seed: int,
-        latency: Latency,
-        limits: Sequence[Limit],
-        faults: Sequence[F],
-        clock: Callable[[], float],
-    ) -> None:
+    def __init__(self, settings: ServiceSettings[F], clock: Callable[[], float]) -> None:
         self.clock = clock
         self._started_s = clock()
-        self._gate = Gate(limits)
-        self._latency = LatencySource(latency, seed)
+        self._gate = Gate(settings.limits)
+        self._latency = LatencySource(settings.latency, settings.seed)
         self._log = ArrivalLog()
-        self._faults: FaultBook[F] = FaultBook(seed)
-        for fault in faults:
+        self._faults: FaultBook[F] = FaultBook(settings.seed)
+        for fault in settings.faults:
             self._faults.add(fault)
 
+    @abstractmethod
     def _subject(self, request: Request) -> About:
         """What a request is about; never raises."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _judge(self, request: Request, arrival: Arrival, counted_s: float) -> Verdict:
         """The answer to a request that the limits see at `counted_s`."""
-        raise NotImplementedError
 
     async def handle(self, request: Request) -> Reply:
         """Answer one request of a client."""

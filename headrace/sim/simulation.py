@@ -38,13 +38,7 @@ class ExchangeSimulation(SimulatedService[Fault]):
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
-        super().__init__(
-            seed=settings.seed,
-            latency=settings.latency,
-            limits=settings.limits,
-            faults=settings.faults,
-            clock=clock,
-        )
+        super().__init__(settings, clock)
         self.settings = settings
         self._our_wall = wall
         self._market = Market(

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from headrace.cli.server import ManagedServer, RunningServer
+from headrace.cli.server import ManagedServer
 from headrace.lake import open_lake
 from headrace.sim import SimulatedExchange
 from tests.services_fixtures import seaweed_url, settings_for
 from tests.support.places import Place, local_place, s3_place
 from tests.support.prefect_server import headrace_home, prefect_server
-from tests.support.processes import PRODUCT, Headrace, ended, requests_of, wait_until
+from tests.support.processes import PRODUCT, ended, requests_of, wait_until
+from tests.support.sites import Sites, exchange, place, site
 from tests.support.spoiling import HALF
 
-__all__ = ["headrace_home", "prefect_server", "seaweed_url"]
+__all__ = ["headrace_home", "place", "prefect_server", "seaweed_url", "site"]
 
 pytestmark = [
     pytest.mark.flows,
@@ -29,29 +29,6 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(600),
 ]
-
-
-@pytest.fixture(params=["local", "seaweed"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
-    if request.param == "local":
-        return local_place(tmp_path)
-    return s3_place(request.getfixturevalue("seaweed_url"), tmp_path)
-
-
-Sites = Callable[[SimulatedExchange, Place], Headrace]
-
-
-@pytest.fixture
-def site(headrace_home: Path, prefect_server: RunningServer) -> Sites:
-    return lambda sim, place: Headrace(headrace_home, sim, place, prefect_server)
-
-
-@contextmanager
-def exchange(trades: int, latency_s: float = 0.1, *, more: str = "") -> Iterator[SimulatedExchange]:
-    with SimulatedExchange(
-        f"{PRODUCT}:{trades}{more}", seed=3, latency=f"constant:s={latency_s}"
-    ) as sim:
-        yield sim
 
 
 def gone(place: Place, key: str) -> None:

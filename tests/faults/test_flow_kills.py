@@ -6,22 +6,20 @@ import random
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from headrace.cli.server import RunningServer
 from headrace.exchange.planning import plan_pages, whole_pages
 from headrace.sim import SimulatedExchange
 from tests.services_fixtures import seaweed_url
-from tests.support.places import Place, local_place, s3_place
+from tests.support.places import Place, local_place
 from tests.support.prefect_server import headrace_home, prefect_server
 from tests.support.processes import PRODUCT, Headrace, ended, requests_of, wait_until
+from tests.support.sites import Sites, exchange, place, site
 
-__all__ = ["headrace_home", "prefect_server", "seaweed_url"]
+__all__ = ["headrace_home", "place", "prefect_server", "seaweed_url", "site"]
 
 pytestmark = [pytest.mark.flows, pytest.mark.services, pytest.mark.timeout(600)]
 
@@ -53,28 +51,6 @@ KILLS_IN_A_FOLDER = [
 RENEWED_OFTEN, LATENCY_TO_BE_RENEWED_S = {"HEADRACE_LEASE_TTL_S": "3"}, 0.6
 
 
-@pytest.fixture(params=["local", "seaweed"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
-    if request.param == "local":
-        return local_place(tmp_path)
-    return s3_place(request.getfixturevalue("seaweed_url"), tmp_path)
-
-
-@pytest.fixture
-def headrace(headrace_home: Path, prefect_server: RunningServer) -> Callable[..., Headrace]:
-    def made(sim: SimulatedExchange, place: Place) -> Headrace:
-        return Headrace(headrace_home, sim, place, prefect_server)
-
-    return made
-
-
-@contextmanager
-def exchange(trades: int = TRADES, latency_s: float = 0.02) -> Iterator[SimulatedExchange]:
-    spec = f"{PRODUCT}:{trades}"
-    with SimulatedExchange(spec, seed=3, latency=f"constant:s={latency_s}") as sim:
-        yield sim
-
-
 def kill(headrace: Headrace, flow: str, point: str) -> int:
     """Have a flow kill itself; how many pages are still missing then."""
     often = RENEWED_OFTEN if point.startswith("during-renewal") else {}
@@ -95,52 +71,50 @@ def make_good(headrace: Headrace, flow: str, missing_pages: int) -> None:
     headrace.truth.assert_complete(headrace.place)
 
 
-def test_killed_again_and_again_then_one_normal_run(
-    tmp_path: Path, headrace: Callable[..., Headrace]
-) -> None:
-    with exchange() as sim:
-        site = headrace(sim, local_place(tmp_path))
-        kill(site, "backfill", "after-part:5")
-        missing = kill(site, "backfill", "during-merge-removal:3")
-        make_good(site, "ingest", missing)
+def test_killed_again_and_again_then_one_normal_run(tmp_path: Path, site: Sites) -> None:
+    with exchange(TRADES, 0.02) as sim:
+        command = site(sim, local_place(tmp_path))
+        kill(command, "backfill", "after-part:5")
+        missing = kill(command, "backfill", "during-merge-removal:3")
+        make_good(command, "ingest", missing)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("flow", "point"), KILLS)
 def test_killed_at_a_point_then_one_normal_run(
-    place: Place, headrace: Callable[..., Headrace], flow: str, point: str
+    place: Place, site: Sites, flow: str, point: str
 ) -> None:
-    with exchange() as sim:
-        site = headrace(sim, place)
-        make_good(site, flow, kill(site, flow, point))
+    with exchange(TRADES, 0.02) as sim:
+        command = site(sim, place)
+        make_good(command, flow, kill(command, flow, point))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("flow", "point"), KILLS_IN_A_FOLDER)
 def test_killed_at_a_point_of_a_local_run_then_one_normal_run(
-    tmp_path: Path, headrace: Callable[..., Headrace], flow: str, point: str
+    tmp_path: Path, site: Sites, flow: str, point: str
 ) -> None:
     latency_s = LATENCY_TO_BE_RENEWED_S if point == "during-renewal" else 0.02
-    with exchange(latency_s=latency_s) as sim:
-        site = headrace(sim, local_place(tmp_path))
-        make_good(site, flow, kill(site, flow, point))
+    with exchange(TRADES, latency_s) as sim:
+        command = site(sim, local_place(tmp_path))
+        make_good(command, flow, kill(command, flow, point))
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(2400)
 def test_killed_at_thirty_random_moments_while_two_flows_run_and_the_product_grows(
-    place: Place, headrace: Callable[..., Headrace]
+    place: Place, site: Sites
 ) -> None:
     seed = random.randrange(1 << 32)
     print(f"dice of this run: random.Random({seed})")
     dice = random.Random(seed)
     met = 0
-    with exchange(20_000, latency_s=0.1) as sim:
-        site = headrace(sim, place)
+    with exchange(20_000, 0.1) as sim:
+        command = site(sim, place)
         for number in range(30):
             sim.grow(PRODUCT, dice.randrange(9_000, 15_000))
             sim.reset_log()
-            running = [site.start("backfill"), site.start("ingest")]
+            running = [command.start("backfill"), command.start("ingest")]
             # How far they are, rather than what time it is: on a busy machine, too, the moments
             # spread from the first answer over every page to the commit and the end.
             begun = dice.randrange(1, 20)
@@ -154,11 +128,11 @@ def test_killed_at_thirty_random_moments_while_two_flows_run_and_the_product_gro
             met += sum(end.code == -signal.SIGKILL for end in ends)
             # An ingest beside a backfill leaves to that what it has taken upon itself, and says so.
             assert all(end.code in (-signal.SIGKILL, 0, 4) for end in ends), (number, ends)
-            site.truth.assert_sound(site.place)
+            command.truth.assert_sound(command.place)
 
-        end = site.run("backfill")
+        end = command.run("backfill")
         assert end.code == 0, end
-        site.truth.assert_complete(site.place)
+        command.truth.assert_complete(command.place)
         assert met >= 20, f"only {met} processes were at work when they were killed"
 
 
@@ -168,14 +142,12 @@ def far_enough(sim: SimulatedExchange, requests: int, *running: subprocess.Popen
 
 
 @pytest.mark.slow
-def test_of_five_runs_at_once_one_works_and_four_touch_nothing(
-    tmp_path: Path, headrace: Callable[..., Headrace]
-) -> None:
-    with exchange(40_000, latency_s=1.0) as sim:
-        site = headrace(sim, local_place(tmp_path))
+def test_of_five_runs_at_once_one_works_and_four_touch_nothing(tmp_path: Path, site: Sites) -> None:
+    with exchange(40_000, 1.0) as sim:
+        command = site(sim, local_place(tmp_path))
         one_by_one = ("--pages-per-chunk", "1", "--chunk-concurrency", "1")
         spellings = ["btc-usd", "BTC-USD", "btc-usd", "BTC-USD", "Btc-Usd"]
-        running = [site.start("backfill", *one_by_one, product=name) for name in spellings]
+        running = [command.start("backfill", *one_by_one, product=name) for name in spellings]
         ends = [ended(process) for process in running]
 
         assert sorted(end.code for end in ends) == [0, 3, 3, 3, 3], ends
@@ -186,20 +158,18 @@ def test_of_five_runs_at_once_one_works_and_four_touch_nothing(
                 assert end.summary["elapsed_s"] < 5
                 assert "pid" in end.product["error"]
         assert requests_of(sim) == max(end.summary["requests"] for end in ends) <= 42
-        site.truth.assert_complete(site.place)
+        command.truth.assert_complete(command.place)
 
 
 @pytest.mark.slow
-def test_after_a_killed_holder_the_next_run_starts_at_once(
-    tmp_path: Path, headrace: Callable[..., Headrace]
-) -> None:
-    with exchange(24_300, latency_s=0.2) as sim:
-        site = headrace(sim, local_place(tmp_path))
-        holder = site.start(HEADRACE_LEASE_TTL_S="3600")
+def test_after_a_killed_holder_the_next_run_starts_at_once(tmp_path: Path, site: Sites) -> None:
+    with exchange(24_300, 0.2) as sim:
+        command = site(sim, local_place(tmp_path))
+        holder = command.start(HEADRACE_LEASE_TTL_S="3600")
         wait_until(lambda: requests_of(sim) > 5, holder)
         holder.kill()
         assert ended(holder).code == -signal.SIGKILL
 
-        end = site.run()
+        end = command.run()
         assert end.code == 0, end
-        site.truth.assert_complete(site.place)
+        command.truth.assert_complete(command.place)

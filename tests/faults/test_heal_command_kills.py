@@ -6,14 +6,11 @@ import random
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from headrace.cli.server import RunningServer
 from headrace.lake import open_lake
 from headrace.pull.receipts import Status
 from headrace.sim import SimulatedExchange
@@ -29,9 +26,10 @@ from tests.support.processes import (
     requests_of,
     wait_until,
 )
+from tests.support.sites import Sites, exchange, place, site
 from tests.support.spoiling import readable, spoil, spoil_at_random
 
-__all__ = ["headrace_home", "prefect_server", "seaweed_url"]
+__all__ = ["headrace_home", "place", "prefect_server", "seaweed_url", "site"]
 
 pytestmark = [pytest.mark.flows, pytest.mark.services, pytest.mark.timeout(600)]
 
@@ -51,28 +49,6 @@ KILLS = [
 ]
 #: The first 8 pages of these are a block in 8 pieces, which the backfill's last commit merges.
 TRADES = 9_300
-
-
-@pytest.fixture(params=["local", "seaweed"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
-    if request.param == "local":
-        return local_place(tmp_path)
-    return s3_place(request.getfixturevalue("seaweed_url"), tmp_path)
-
-
-Sites = Callable[[SimulatedExchange, Place], Headrace]
-
-
-@pytest.fixture
-def site(headrace_home: Path, prefect_server: RunningServer) -> Sites:
-    return lambda sim, place: Headrace(headrace_home, sim, place, prefect_server)
-
-
-@contextmanager
-def exchange(latency_s: float, trades: int = TRADES) -> Iterator[SimulatedExchange]:
-    spec = f"{PRODUCT}:{trades}"
-    with SimulatedExchange(spec, seed=3, latency=f"constant:s={latency_s}") as sim:
-        yield sim
 
 
 def kill(headrace: Headrace, point: str) -> None:
@@ -96,7 +72,7 @@ def heal(headrace: Headrace) -> Ended:
 def test_a_healing_of_a_bucket_is_killed_as_it_repairs_and_as_it_fetches(
     tmp_path: Path, seaweed_url: str, site: Sites
 ) -> None:
-    with exchange(0.02) as sim:
+    with exchange(TRADES, 0.02) as sim:
         headrace = site(sim, s3_place(seaweed_url, tmp_path))
         assert headrace.run("backfill").code == 0
         spoil(headrace.place.open(), PRODUCT)
@@ -108,7 +84,7 @@ def test_a_healing_of_a_bucket_is_killed_as_it_repairs_and_as_it_fetches(
 @pytest.mark.slow
 @pytest.mark.parametrize("point", KILLS)
 def test_killed_at_a_point_then_once_more(place: Place, point: str, site: Sites) -> None:
-    with exchange(0.9 if point == "during-renewal" else 0.1) as sim:
+    with exchange(TRADES, 0.9 if point == "during-renewal" else 0.1) as sim:
         headrace = site(sim, place)
         assert headrace.run("backfill").code == 0
         spoil(place.open(), PRODUCT)
@@ -131,7 +107,7 @@ def test_killed_at_random_moments_while_an_ingest_runs_and_the_product_grows(
     print(f"dice of this run: random.Random({seed})")
     dice = random.Random(seed)
     met = 0
-    with exchange(0.1, 20_000) as sim:
+    with exchange(20_000, 0.1) as sim:
         headrace = site(sim, place)
         assert headrace.run("backfill").code == 0
         for number in range(15):
@@ -167,7 +143,7 @@ def has_begun(sim: SimulatedExchange, requests: int, healing: subprocess.Popen[s
 def test_a_rebuild_of_the_checkpoint_is_killed_then_once_more(
     tmp_path: Path, point: str, site: Sites
 ) -> None:
-    with exchange(0.02) as sim:
+    with exchange(TRADES, 0.02) as sim:
         place = local_place(tmp_path)
         headrace = site(sim, place)
         assert headrace.run("backfill").code == 0

@@ -13,7 +13,6 @@ from looker_sdk.rtl import serialize, transport
 from looker_sdk.sdk.api40.methods import Looker40SDK
 
 from headrace.errors import HeadraceError
-from headrace.exchange.client import ClientStats
 from headrace.exchange.exceptions import BadAnswer
 from headrace.exchange.retrying import RetryPolicy
 from headrace.looker.client.connection import LookerConnection
@@ -22,6 +21,7 @@ from headrace.looker.client.session import OneLogin, Settings
 from headrace.looker.client.transport import Call, SdkTransport
 from headrace.looker.client.wire import Wire
 from headrace.looker.content import Listing, content_of
+from headrace.metrics.client_stats import ClientStats
 from headrace.quota import Gate
 from headrace.stopping import StopEvent
 

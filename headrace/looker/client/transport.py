@@ -18,7 +18,7 @@ from urllib.parse import urlencode
 import msgspec
 from looker_sdk.rtl import transport
 
-from headrace.exchange.client import ClientStats, parse_retry_after
+from headrace.exchange.client import parse_retry_after
 from headrace.exchange.exceptions import (
     BadAnswer,
     ConnectionFailed,
@@ -33,6 +33,7 @@ from headrace.exchange.retrying import RetryPolicy
 from headrace.exchange.transport import Response
 from headrace.looker.client.exceptions import AccessRefused, AppError, LoginRefused, NotFound
 from headrace.looker.client.wire import Wire
+from headrace.metrics.client_stats import ClientStats
 from headrace.quota import Admission, Gate, Lane
 from headrace.stopping import StopEvent
 

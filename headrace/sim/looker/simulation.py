@@ -44,13 +44,7 @@ class LookerSimulation(SimulatedService[LookerFault]):
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
-        super().__init__(
-            seed=settings.seed,
-            latency=settings.latency,
-            limits=settings.limits,
-            faults=settings.faults,
-            clock=clock,
-        )
+        super().__init__(settings, clock)
         self.settings = settings
         self._wall = wall
         self.library = Library(settings)

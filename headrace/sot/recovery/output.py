@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from headrace.errors import ConfigurationError
+from headrace.output import abandon_stdout
 from headrace.sot.exceptions import StoreUnavailable
 
 STANDARD_OUTPUT: Final = "-"
@@ -40,7 +41,7 @@ class Target:
                 yield sys.stdout.buffer
                 sys.stdout.buffer.flush()
             except OSError as error:
-                _abandon_standard_output()
+                abandon_stdout()
                 raise StoreUnavailable(
                     "standard output", "writing", error.strerror or str(error)
                 ) from error
@@ -73,13 +74,6 @@ class Target:
             os.fsync(folder)
         finally:
             os.close(folder)
-
-
-def _abandon_standard_output() -> None:
-    """What is still buffered cannot go anywhere: the interpreter would complain at its end."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
-    os.close(nowhere)
 
 
 def check_target(out: str) -> None:

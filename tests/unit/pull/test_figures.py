@@ -5,11 +5,11 @@ from datetime import UTC, datetime
 import pytest
 
 from headrace.coverage import IntervalSet
-from headrace.exchange.client import ClientStats
 from headrace.lake import NewestTrade
 from headrace.lake.exceptions import StoreUnavailable
 from headrace.metrics import Meter
 from headrace.metrics import catalogue as names
+from headrace.metrics.client_stats import ClientStats
 from headrace.metrics.requests import RequestFigures
 from headrace.pull.figures import PullFigures
 from headrace.pull.receipts import ProductReceipt, QuotaUse, Status, Summary
@@ -37,17 +37,18 @@ class World:
         self.lake = Lake()
         self.rows = {}
         self.meter = Meter()
+        self.requests = RequestFigures(
+            self.meter,
+            source=SOURCE,
+            flow="ingest",
+            stats=self.stats,
+            per_s=10.0,
+            clock=lambda: self.now,
+        )
         self.figures = PullFigures(
             self.meter,
             source=SOURCE,
-            requests=RequestFigures(
-                self.meter,
-                source=SOURCE,
-                flow="ingest",
-                stats=self.stats,
-                per_s=10.0,
-                clock=lambda: self.now,
-            ),
+            requests=self.requests,
             lake=self.lake,
             new_rows=lambda: self.rows,
         )
@@ -114,7 +115,7 @@ def test_every_opening_counts_and_nothing_else_of_a_breaker(world):
         (Phase.HALF_OPEN, Phase.OPEN),
         (Phase.HALF_OPEN, Phase.CLOSED),
     ):
-        world.figures.breaker_changed(BreakerChange(SOURCE, before, after, 5, 1.0))
+        world.requests.breaker_changed(BreakerChange(SOURCE, before, after, 5, 1.0))
 
     assert world.published()["breaker_opens",] == 2
 
