@@ -13,7 +13,11 @@ from support.pulls import (
 )
 
 from headrace.errors import ConfigurationError
+from headrace.lake import open_lake
+from headrace.leases import open_leases
 from headrace.pull.receipts import Status
+from headrace.pull.turns import Turns
+from headrace.settings import load_settings
 from headrace.sim import (
     Empty,
     Fault,
@@ -260,3 +264,21 @@ def test_what_the_form_refuses_never_becomes_a_run(lake, parameters):
         with pytest.raises(ParameterTypeError, match=name):
             run_backfill(asked.pop("base_url", sim.url), lake, asked.pop("products"), **asked)
         assert sim.stats()["requests"] == 0
+
+
+def test_a_refresh_does_not_begin_while_somebody_merges_what_it_is_to_replace(lake):
+    with SimulatedExchange("BTC-USD:3000", seed=5) as sim:
+        run_backfill(sim, lake, ["BTC-USD"], **QUICK)
+        leases = open_leases(load_settings().lease_location)
+        turns = Turns(leases, "coinbase", "BTC-USD", open_lake(str(lake)).location)
+        asked = sim.stats()["requests"]
+        with turns.upkeep("who merges") as ours:
+            assert ours
+            refused = run_backfill(sim, lake, ["BTC-USD"], full_refresh=True, **QUICK)
+            assert of_product(refused, "BTC-USD").status is Status.RUNNING_ELSEWHERE
+            assert sim.stats()["requests"] == asked
+            # A run that replaces nothing leaves merging to who is at it, and goes on.
+            assert run_backfill(sim, lake, ["BTC-USD"], **QUICK).status is Status.DONE
+        again = run_backfill(sim, lake, ["BTC-USD"], full_refresh=True, **QUICK)
+        assert again.status is Status.DONE
+        assert_lake_equals_source(lake, sim, "BTC-USD")

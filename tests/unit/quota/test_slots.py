@@ -114,6 +114,31 @@ def test_half_a_window_goes_at_once_and_the_other_half_later(open_book: Open, cl
     assert moments == pytest.approx(halves, abs=1e-6)
 
 
+def test_two_groups_fill_a_window_that_cannot_be_halved(open_book: Open, clock: Any) -> None:
+    book, start = open_book("15/s", burst=None), clock.at
+    moments = []
+    for _ in range(60):
+        slot = taken(book)
+        clock.at = slot.at
+        book.settle(slot, clock.at)
+        moments.append((slot.at - start) / WINDOW)
+    groups = [window + part for window in range(4) for part in [0.0] * 8 + [0.48] * 7]
+    assert moments == pytest.approx(groups, abs=1e-6)
+
+
+def test_who_had_less_than_its_part_may_take_the_odd_permit_of_a_group(
+    open_book: Open, clock: Any
+) -> None:
+    books = [open_book("10/s", burst=None) for _ in range(3)]
+    for book in books:  # each has had one, and has seen the others
+        left(book, clock.at)
+    clock.advance(2)
+    even, behind = (book.book(Lane.BACKFILL, reach=5) for book in books[:2])
+    assert isinstance(even, Slot)
+    assert isinstance(behind, Slot)
+    assert (even.weight, behind.weight) == (1, 2)
+
+
 def test_a_spread_is_by_plan_so_that_lateness_does_not_add_up(open_book: Open, clock: Any) -> None:
     book, start = open_book("10/s", burst=1), clock.at
     for n in range(10):
