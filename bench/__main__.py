@@ -12,6 +12,7 @@ BENCHES = {
     "quota": "bench.quota.run",
     "sot": "bench.sot",
     "sot-cql": "bench.sot_cql",
+    "starts": "bench.starts",
 }
 
 

@@ -31,6 +31,16 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 @contextmanager
+def sigterm_as_interrupt() -> Iterator[None]:
+    """Have SIGTERM unwind a `with` block as Ctrl-C does, so that what it holds is given back."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
 def stop_on_signals() -> Iterator[StopEvent]:
     """A stop event that the first SIGINT or SIGTERM sets; a second one ends the process at once.
 

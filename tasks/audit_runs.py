@@ -15,11 +15,12 @@ from headrace.audit.request import AuditRequest, chosen_products
 from headrace.lake import RawLake, Store
 from headrace.lake.exceptions import LakeUnusable, StoreError
 from headrace.lake.names import exchange_prefix, product_of_folder
+from headrace.pull.sources import EXCHANGE
 from headrace.settings import load_settings
 from headrace.signals import stop_on_signals
 from headrace.stopping import StopEvent
 from tasks.logs import logs_of_run
-from tasks.runs import EXCHANGE, Run, open_run
+from tasks.runs import Run, open_run
 
 
 @dataclass

@@ -18,13 +18,13 @@ from headrace.errors import HeadraceError
 from headrace.leases import LeaseHeld, open_leases
 from headrace.pull.checkpoints import noted_token
 from headrace.pull.receipts import ProductReceipt, Status
+from headrace.pull.sources import EXCHANGE
 from headrace.pull.turns import Turns
 from headrace.settings import load_settings
 from headrace.stopping import Stopped
 from tasks.audit_runs import Audit, audit_of
 from tasks.events import emit_gaps
 from tasks.pulling import pull_products
-from tasks.runs import EXCHANGE
 from tasks.waves import map_in_waves
 
 

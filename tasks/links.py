@@ -6,8 +6,9 @@ from prefect.utilities.urls import url_for
 
 from headrace.lake.names import product_prefix
 from headrace.pull.receipts import ProductReceipt, Status, Summary
+from headrace.pull.sources import EXCHANGE
 from headrace.settings import Settings
-from tasks.runs import EXCHANGE, Run
+from tasks.runs import Run
 
 #: What each kind of ending is explained in.
 _PAGES = {

@@ -6,7 +6,6 @@ import logging
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from prefect.runtime import flow_run
 from prefect.states import Cancelled, Completed, Failed, State
@@ -16,6 +15,7 @@ from headrace.looker.extract.receipts import ExtractSummary, Status, TypeReceipt
 from headrace.looker.extract.request import ExtractRequest
 from headrace.looker.extract.session import ending_of
 from headrace.looker.extract.wording import one_line
+from headrace.looker.turns import refused
 from headrace.pull.receipts import QuotaUse, combined
 from tasks.looker import extract_types
 from tasks.looker_artifacts import publish_extraction
@@ -92,24 +92,7 @@ def _summary(run: Extraction, receipts: Sequence[TypeReceipt], status: Status) -
 
 
 def _elsewhere(run_id: str, request: ExtractRequest, held: LeaseHeld) -> State[ExtractSummary]:
-    summary = ExtractSummary(
-        run=run_id,
-        status=Status.RUNNING_ELSEWHERE,
-        session=0,
-        ui_url=flow_run.ui_url or None,
-        vault=str(Path(request.vault).expanduser().resolve()),
-        source=request.base_url,
-        elapsed_s=0.0,
-        requests=0,
-        throttled=0,
-        retries=0,
-        logins=0,
-        quota=QuotaUse("", request.rate),
-        types=tuple(
-            TypeReceipt(type_, Status.RUNNING_ELSEWHERE, error=str(held))
-            for type_ in request.chosen
-        ),
-    )
+    summary = refused(request, held, run_id=run_id, ui_url=flow_run.ui_url or None)
     tell_ended(summary)
     return _state(summary)
 

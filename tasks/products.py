@@ -14,12 +14,12 @@ from headrace.leases import LeaseHeld
 from headrace.logs import about
 from headrace.pull.exceptions import TokenBehind
 from headrace.pull.job import ProductJob
+from headrace.pull.loglines import log_product
 from headrace.pull.receipts import ChunkReceipt, PlanReceipt, ProductReceipt, Status
 from headrace.stopping import Stopped
 from tasks.chunks import fetch_chunk
 from tasks.events import emit_if_up_to_date
 from tasks.runs import Run, run_of
-from tasks.telling import log_product
 from tasks.waves import map_in_waves
 
 

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from prefect.runtime import flow_run
 from prefect.states import Cancelled, Completed, Failed, State
 
+from headrace.pull.loglines import log_run
 from headrace.pull.receipts import PlanReceipt, ProductReceipt, QuotaUse, Status, Summary, overall
 from headrace.pull.wording import one_line
 from tasks.artifacts import publish
 from tasks.links import markdown_links
 from tasks.observers import tell_ended
 from tasks.runs import Run
-from tasks.telling import log_run
 
 
 def conclude(run: Run, receipts: Sequence[ProductReceipt]) -> State[Summary]:

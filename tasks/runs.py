@@ -25,6 +25,7 @@ from headrace.pull.job import ProductJob
 from headrace.pull.opening import Listener
 from headrace.pull.progress import RunProgress
 from headrace.pull.request import MAX_IN_FLIGHT, PullRequest
+from headrace.pull.sources import EXCHANGE
 from headrace.quota import Gate
 from headrace.settings import Settings, load_settings
 from headrace.signals import stop_on_signals
@@ -33,8 +34,6 @@ from tasks.events import emit_breaker_change
 from tasks.figures import measured
 from tasks.logs import logs_of_run
 from tasks.telling import tell
-
-EXCHANGE = "coinbase"
 
 
 @dataclass

@@ -26,6 +26,7 @@ from headrace.leases import LeaseHeld, open_leases
 from headrace.pull.checkpoints import Checkpoint
 from headrace.pull.rebuild import rebuild
 from headrace.pull.receipts import Status, combined
+from headrace.pull.sources import EXCHANGE
 from headrace.pull.turns import Turns, lake_tag
 from headrace.settings import Settings, load_settings
 
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Checkpoints: what runs have noted of each product.", no_args_is_help=True)
 
-SOURCE = "coinbase"
 
 _FORGOTTEN, _ABSENT = "forgotten", "there was no checkpoint"
 
@@ -55,7 +55,7 @@ class _Place:
 
     def turns(self, product: str) -> Turns:
         leases = open_leases(self.settings.lease_location)
-        return Turns(leases, SOURCE, product, self.checkpoints.lake)
+        return Turns(leases, EXCHANGE, product, self.checkpoints.lake)
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ def show(product: Product, lake: LakeOption = "", as_json: Json = False) -> None
     """Show all that the checkpoint of one product says."""
     product = canonical_product(product)
     with _opened(lake, quiet=as_json) as place:
-        checkpoint = place.checkpoints.load(SOURCE, product)
+        checkpoint = place.checkpoints.load(EXCHANGE, product)
     if checkpoint is None:
         raise ConfigurationError(
             f"there is no checkpoint of {product} for the lake {place.checkpoints.lake}",
@@ -216,10 +216,10 @@ def _opened(lake: str, *, quiet: bool) -> Iterator[_Place]:
 
 def _rebuilt(place: _Place, wanted: list[str], *, force: bool) -> list[Rebuilt]:
     here = place.checkpoints.lake
-    if not place.lake.store().folders(exchange_prefix(SOURCE)):
+    if not place.lake.store().folders(exchange_prefix(EXCHANGE)):
         # Asked before the lake is opened, which would make it where there is none.
         raise ConfigurationError(f"the lake {here} holds no trades", hint="Look at --lake")
-    raw = place.lake.open().raw(SOURCE)
+    raw = place.lake.open().raw(EXCHANGE)
     run_id = f"rebuild-{uuid4().hex[:12]}"
     results = []
     for product in wanted or raw.products():
@@ -248,7 +248,7 @@ def _reset(place: _Place, product: str) -> str:
     run_id, ttl_s = f"reset-{uuid4().hex[:12]}", place.settings.lease_ttl_s
     try:
         with place.turns(product).alone(run_id, ttl_s=ttl_s):
-            return _FORGOTTEN if place.checkpoints.delete(SOURCE, product) else _ABSENT
+            return _FORGOTTEN if place.checkpoints.delete(EXCHANGE, product) else _ABSENT
     except LeaseHeld as error:
         return str(error)
 

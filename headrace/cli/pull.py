@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from importlib import import_module
@@ -17,8 +18,11 @@ from headrace.cli.display import Display
 from headrace.cli.exits import Exit, exit_of_error, exit_of_summary
 from headrace.cli.server import api_for_run, bounded_exit
 from headrace.errors import HeadraceError
+from headrace.pull.admission import admission, refused
+from headrace.pull.loglines import log_run
 from headrace.pull.receipts import Summary
 from headrace.settings import load_settings
+from headrace.signals import sigterm_as_interrupt
 
 #: How long the last logs and events may take to reach the UI.
 DRAIN_S, INTERRUPTED_DRAIN_S = 5.0, 1.5
@@ -114,11 +118,21 @@ def run_flow(name: str, parameters: Mapping[str, Any], *, as_json: bool) -> None
     """
     from flows.pull_requests import pull_request
 
-    pull_request(name, parameters)
+    request, settings = pull_request(name, parameters), load_settings()
     display = Display(quiet=as_json, as_lines=logs_are_json())
-    code = Exit.FAILED
+    code, began = Exit.FAILED, time.monotonic()
     try:
-        summary = summary_of(name, parameters, display)
+        with (
+            sigterm_as_interrupt(),
+            admission(
+                request, leases=settings.lease_location, ttl_s=settings.lease_ttl_s
+            ) as others,
+        ):
+            if len(others) < len(request.products):
+                summary = summary_of(name, parameters, display)
+            else:
+                summary = refused(request, others, elapsed_s=time.monotonic() - began)
+                log_run(summary)
     except HeadraceError as error:
         say_error(error)
         code = exit_of_error(error)

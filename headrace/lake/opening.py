@@ -9,7 +9,7 @@ from headrace.lake.exceptions import LakeUnusable, StoreError
 from headrace.lake.grid import DEFAULT_CELL_PAGES, load_or_create_grid
 from headrace.lake.local import LocalStore
 from headrace.lake.raw import RawLake
-from headrace.lake.s3_settings import S3Settings
+from headrace.lake.s3_settings import S3Settings, s3_location
 from headrace.lake.store import Store
 from headrace.stopping import STOP, StopEvent
 
@@ -77,9 +77,27 @@ def make_store(location: str, *, s3: S3Settings | None = None, stop: StopEvent =
     Raises:
         LakeUnusable: if the location or the settings have a form that cannot work.
     """
+    bucket, prefix = _parsed(location)
+    return _s3(location, bucket, prefix, s3, stop) if bucket else LocalStore(location)
+
+
+def canonical_location(location: str) -> str:
+    """What the store at `location` calls itself, found without opening it.
+
+    Raises:
+        LakeUnusable: if the location has a form that cannot work.
+    """
+    bucket, prefix = _parsed(location)
+    return s3_location(bucket, prefix) if bucket else LocalStore(location).location
+
+
+def _parsed(location: str) -> tuple[str, str]:
+    """Bucket and prefix; no bucket for a folder."""
     scheme = _SCHEME.match(location)
     if scheme is None:
-        return _local(location)
+        if not location.strip() or "\0" in location:
+            raise LakeUnusable(location, "no path", hint="Name a folder, as in data/lake")
+        return "", ""
     if scheme[1] != "s3":
         raise LakeUnusable(
             location, f"{scheme[1]}:// is not supported", hint="Use a folder or s3://bucket/prefix"
@@ -91,7 +109,7 @@ def make_store(location: str, *, s3: S3Settings | None = None, stop: StopEvent =
             "not a bucket and prefix",
             hint="Write s3://bucket/prefix, with letters, digits and - _ . ! * ' ( ) = in it",
         )
-    return _s3(location, match[1], match[2] or "", s3, stop)
+    return match[1], match[2] or ""
 
 
 def _s3(
@@ -106,9 +124,3 @@ def _s3(
         return S3Store(bucket, prefix, settings, stop=stop)
     except (ValueError, BotoCoreError) as error:
         raise LakeUnusable(location, str(error), hint="Look at the endpoint URL") from error
-
-
-def _local(location: str) -> LocalStore:
-    if not location.strip() or "\0" in location:
-        raise LakeUnusable(location, "no path", hint="Name a folder, as in data/lake")
-    return LocalStore(location)

@@ -22,7 +22,7 @@ from botocore.exceptions import ClientError
 from headrace.lake.exceptions import ObjectMissing
 from headrace.lake.s3_reading import FastReader
 from headrace.lake.s3_retry import S3Call, code_of, status_of
-from headrace.lake.s3_settings import S3Settings
+from headrace.lake.s3_settings import S3Settings, s3_location
 from headrace.lake.store import PROBE_KEY, StoredObject
 from headrace.stopping import STOP, StopEvent
 
@@ -78,7 +78,7 @@ class S3Store:
     @property
     def location(self) -> str:
         """The bucket and prefix as s3://bucket/prefix."""
-        return f"s3://{self._bucket}/{self._prefix}".rstrip("/")
+        return s3_location(self._bucket, self._prefix)
 
     def place(self, key: str) -> str:
         """The object as s3://bucket/prefix/key."""

@@ -29,3 +29,8 @@ class S3Settings(BaseModel):
     longest_pause_s: float = Field(8, gt=0, description="limit of the growing pauses between them")
     listing_page: int = Field(1_000, ge=1, le=1_000, description="objects asked for per listing")
     connections: int = Field(32, ge=1, description="size of the connection pool")
+
+
+def s3_location(bucket: str, prefix: str) -> str:
+    """A place in S3 in its one spelling, as in s3://bucket/prefix."""
+    return f"s3://{bucket}/{prefix.strip('/')}".rstrip("/")

@@ -13,7 +13,8 @@ from headrace.leases.exceptions import (
     LeaseStoreUnavailable,
     NewerLeases,
 )
-from headrace.leases.lease import DEFAULT_TTL_S, Lease, hold
+from headrace.leases.holding import DEFAULT_TTL_S, claim, hold
+from headrace.leases.lease import Lease
 from headrace.leases.model import Grant, Holder, LeaseState, Standing
 from headrace.leases.opening import open_leases
 from headrace.leases.sqlite import SqliteLeases
@@ -39,6 +40,7 @@ __all__ = [
     "NewerLeases",
     "SqliteLeases",
     "Standing",
+    "claim",
     "hold",
     "open_leases",
 ]

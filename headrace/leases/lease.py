@@ -1,24 +1,18 @@
-"""Holding a lease while work goes on: `hold`, the context manager every run stands in."""
+"""A lease in somebody's hands: what it was granted as, how long it lasts, whether it is lost."""
 
 from __future__ import annotations
 
 import logging
-import os
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 from headrace.errors import HeadraceError
 from headrace.leases.exceptions import LeaseLost
-from headrace.leases.machine import THIS_MACHINE, Machine
+from headrace.leases.machine import Machine
 from headrace.leases.model import Grant, Holder, Standing
-from headrace.leases.renewal import Renewal
 from headrace.leases.store import LeaseStore
-from headrace.stopping import STOP, StopEvent
 
 _log = logging.getLogger(__name__)
-
-DEFAULT_TTL_S = 60.0
 
 
 class Lease:
@@ -100,6 +94,21 @@ class Lease:
         loss.__cause__ = cause
         return loss
 
+    def hand_over(self, run_id: str, on_lost: Callable[[LeaseLost], None] | None) -> None:
+        """Let another run of this process have it: the store shows its id from now on.
+
+        Raises:
+            LeaseLost: it is lost already; the run has to take it for itself.
+            LeaseStoreUnavailable: the store did not answer; nothing has changed.
+        """
+        asked_boot_s = self._machine.boot_s()
+        grant = self._store.renew(self._grant, run_id=run_id)
+        self.renewed(grant, until_boot_s=asked_boot_s + grant.holder.ttl_s)
+        with self._lock:
+            if self._loss is not None:
+                raise self._loss
+            self._on_lost = on_lost
+
     def renewed(self, grant: Grant, *, until_boot_s: float) -> None:
         """Note what a renewal brought."""
         with self._lock:
@@ -131,62 +140,3 @@ class Lease:
             # The work is done and safe, or has its own error to tell: a lease that cannot be given
             # back ends by its time.
             _log.warning("the lease on %s was not released: %s", self.name, error)
-
-
-@contextmanager
-def hold(
-    store: LeaseStore,
-    name: str,
-    *,
-    run_id: str,
-    ttl_s: float = DEFAULT_TTL_S,
-    stop: StopEvent = STOP,
-    on_lost: Callable[[LeaseLost], None] | None = None,
-    above: int = 0,
-    machine: Machine = THIS_MACHINE,
-) -> Iterator[Lease]:
-    """Hold the lease on `name` for the length of the block, renewing it in the background.
-
-    Never waits for another holder. Renewal goes on while the process is asked to stop, since what
-    is fetched still has to be committed. Losing the lease does not interrupt the block: `on_lost`
-    is told, `Lease.lost` turns True, and `Lease.check` raises.
-
-    Args:
-        store: where leases are kept.
-        name: canonical name, such as `coinbase/BTC-USD`.
-        run_id: shown to whoever finds the lease taken.
-        ttl_s: seconds after which the lease ends if this process cannot renew it any more. It is
-            renewed every third of that.
-        stop: looked at before the lease is taken.
-        on_lost: called once, from the thread that finds out (mostly the renewal's), at the latest
-            one store call after the lease has ended. Not called once the block has ended.
-        above: the token will exceed this, too (say, the token in a checkpoint).
-        machine: whose clock the holder's time is counted by.
-
-    Raises:
-        LeaseHeld: somebody else holds it.
-        Stopped: the stop was set before the lease was taken.
-        LeaseStoreUnavailable, LeaseStoreMisconfigured, DamagedLeases, NewerLeases: no lease to be
-            had from this store; nothing was touched.
-    """
-    stop.check()
-    asked_boot_s = machine.boot_s()
-    grant = store.acquire(name, run_id=run_id, ttl_s=ttl_s, above=above)
-    if grant.predecessor:
-        _log.warning("took the lease on %s over: %s", name, _end_of(*grant.predecessor))
-    lease = Lease(store, grant, until_boot_s=asked_boot_s + ttl_s, on_lost=on_lost, machine=machine)
-    owner_pid = os.getpid()
-    renewal = Renewal(store, lease, machine=machine)
-    try:
-        renewal.start()
-        yield lease
-    finally:
-        if os.getpid() == owner_pid:
-            renewal.stop()
-            lease.close()
-
-
-def _end_of(holder: Holder, standing: Standing) -> str:
-    if standing is Standing.DEAD:
-        return f"its holder {holder} is gone"
-    return f"that of {holder} ended at {holder.expires:%Y-%m-%dT%H:%M:%SZ}"

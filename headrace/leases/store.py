@@ -105,16 +105,23 @@ class LeaseStore(ABC):
                 return Grant(name, token, holder, (held_by, standing) if held_by else None)
         raise self._contended(name)
 
-    def renew(self, grant: Grant) -> Grant:
+    def renew(self, grant: Grant, *, run_id: str = "") -> Grant:
         """Let the lease last its time to live from now on; it never comes back once it is over.
+
+        Args:
+            grant: what `acquire` or the last renewal returned.
+            run_id: whose it is from now on; the same run's if left out.
 
         Raises:
             LeaseLost: it is over, released or somebody else's.
             LeaseStoreUnavailable: the store did not answer; the lease lasts until its old end.
+            InvalidLease: unusable run id.
         """
+        if run_id:
+            _validate(grant.name, run_id, grant.holder.ttl_s)
         for _ in range(_ROUNDS):
             row, holder = self._own(grant)
-            renewed = self._extended(holder)
+            renewed = self._extended(holder, run_id or holder.run_id)
             if self._swap(row, _row(row.name, row.token, renewed)):
                 return Grant(row.name, row.token, renewed, grant.predecessor)
         raise self._contended(grant.name)
@@ -228,10 +235,11 @@ class LeaseStore(ABC):
             ttl_s=ttl_s,
         )
 
-    def _extended(self, holder: Holder) -> Holder:
+    def _extended(self, holder: Holder, run_id: str) -> Holder:
         now, boot_s = self._machine.now(), self._machine.boot_s()
         return holder.model_copy(
             update={
+                "run_id": run_id,
                 "expires": now + timedelta(seconds=holder.ttl_s),
                 "expires_boot_s": boot_s + holder.ttl_s,
             }

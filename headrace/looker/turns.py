@@ -4,9 +4,40 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from headrace.leases import LeaseHeld
+from headrace.looker.extract.receipts import ExtractSummary, Status, TypeReceipt
+from headrace.looker.extract.request import ExtractRequest
+from headrace.pull.receipts import QuotaUse
 from headrace.pull.turns import lake_tag
 
 
-def vault_lease(path: Path) -> str:
-    """Name of the lease of whoever writes what a Looker says into the vault at `path`."""
-    return f"looker/extract@{lake_tag(str(path))}"
+def vault_lease(path: str | Path) -> str:
+    """Name of the lease of whoever writes what a Looker says into the vault at `path`.
+
+    One vault has one, however its path is spelled.
+    """
+    return f"looker/extract@{lake_tag(str(Path(path).expanduser().resolve()))}"
+
+
+def refused(
+    request: ExtractRequest, held: LeaseHeld, *, run_id: str = "", ui_url: str | None = None
+) -> ExtractSummary:
+    """The summary of an extraction that did not begin, because another is at its vault."""
+    return ExtractSummary(
+        run=run_id,
+        status=Status.RUNNING_ELSEWHERE,
+        session=0,
+        ui_url=ui_url,
+        vault=str(Path(request.vault).expanduser().resolve()),
+        source=request.base_url,
+        elapsed_s=0.0,
+        requests=0,
+        throttled=0,
+        retries=0,
+        logins=0,
+        quota=QuotaUse("", request.rate),
+        types=tuple(
+            TypeReceipt(type_, Status.RUNNING_ELSEWHERE, error=str(held))
+            for type_ in request.chosen
+        ),
+    )

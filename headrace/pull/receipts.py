@@ -147,7 +147,10 @@ class QuotaUse:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What one run did, as printed, stored as an artifact and given to `--json`."""
+    """What one run did, as printed, stored as an artifact and given to `--json`.
+
+    `run` is empty for one that found others at work before it was anything to Prefect.
+    """
 
     run: str
     status: Status
@@ -165,7 +168,7 @@ class Summary:
     def as_json(self) -> dict[str, Any]:
         """The JSON summary."""
         summary: dict[str, Any] = {
-            "run": self.run,
+            "run": self.run or None,
             "status": self.status.value,
             "ui_url": self.ui_url,
             "elapsed_s": round(self.elapsed_s, 3),

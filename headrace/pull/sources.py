@@ -11,6 +11,9 @@ from urllib.parse import urlsplit
 from headrace.errors import ConfigurationError
 from headrace.lake import RawLake
 
+#: What leases, checkpoints and the lake call the exchange.
+EXCHANGE = "coinbase"
+
 _LOOPBACK = {"127.0.0.1", "::1", "localhost"}
 
 

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
-from headrace.leases import Lease, LeaseHeld, LeaseLost, LeaseStore, Standing, hold
+from headrace.leases import Lease, LeaseHeld, LeaseLost, LeaseStore, Standing, claim, hold
 from headrace.leases.machine import THIS_MACHINE, Machine
 from headrace.stopping import STOP, StopEvent
 
@@ -111,6 +111,24 @@ class Turns:
                 for name in names
             ]
             yield leases[0]
+
+    def claimed(self, planner: str, *, ttl_s: float) -> AbstractContextManager[None]:
+        """The lease of a run, taken before the run can begin; see `headrace.leases.claim`.
+
+        Raises:
+            LeaseHeld: a run of the kind is under way.
+        """
+        return claim(self._leases, self.run(planner), ttl_s=ttl_s)
+
+    def check_free(self, planner: str) -> None:
+        """Look, without taking it.
+
+        Raises:
+            LeaseHeld: a run of the kind is under way.
+        """
+        found = self._leases.state(self.run(planner))
+        if found.holder and found.standing is Standing.HELD:
+            raise LeaseHeld(found.name, found.holder)
 
     def backfill_is_under_way(self) -> bool:
         """Whether somebody holds the backfill's lease."""

@@ -191,6 +191,18 @@ def test_a_renewed_lease_lasts(ours: LeaseStore, theirs: LeaseStore, world: Worl
             theirs.acquire(NAME, run_id="two", ttl_s=TTL_S)
 
 
+def test_a_renewal_may_hand_it_to_another_run(ours: LeaseStore, theirs: LeaseStore) -> None:
+    grant = ours.acquire(NAME, run_id="one", ttl_s=TTL_S)
+    handed = ours.renew(grant, run_id="two")
+    assert (handed.token, handed.holder.run_id) == (grant.token, "two")
+    with pytest.raises(LeaseHeld, match="run two"):
+        theirs.acquire(NAME, run_id="other", ttl_s=TTL_S)
+    assert ours.renew(grant).holder.run_id == "two"
+    with pytest.raises(InvalidLease, match="a run id"):
+        ours.renew(grant, run_id="two\nlines")
+    ours.check(grant)
+
+
 def test_an_early_grant_stays_good_after_renewals(ours: LeaseStore, world: World) -> None:
     grant = ours.acquire(NAME, run_id="one", ttl_s=TTL_S)
     world.passed_s += 40

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -10,12 +11,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from support.processes import ended, wait_until
 from support.pulls import assert_lake_equals_source, coverage
 
 from blocks.checkpoint import BlockCheckpoints
 from headrace.cli.main import main
 from headrace.coverage import IntervalSet
-from headrace.leases import hold, open_leases
+from headrace.leases import Standing, hold, open_leases
 from headrace.pull.turns import Turns
 from headrace.settings import load_settings
 from headrace.sim import SimulatedExchange
@@ -172,18 +174,34 @@ def test_in_a_process_of_its_own_json_is_one_object_and_a_second_run_finds_nothi
     assert "complete" in again.words
 
 
-@pytest.mark.slow
-def test_what_somebody_else_is_at_is_left_to_them(sim, lake):
+def test_what_somebody_else_is_at_is_left_to_them_before_prefect_is_troubled(sim, lake):
     leases = open_leases(load_settings().lease_location)
     turns = Turns(leases, "coinbase", "BTC-USD", str(lake))
     with hold(leases, turns.run("backfill"), run_id="the-other-run", ttl_s=60):
         ended = in_a_process(script(), "backfill", "btc-usd", *of(sim, lake), "--json")
     assert ended.code == 3, ended.err
+    assert "Prefect" not in ended.err
     [product] = ended.summary["products"]
     assert product["status"] == "running_elsewhere"
     assert "the-other-run" in product["error"]
     assert coverage(lake, "BTC-USD") == []
     assert sim.stats()["requests"] == 0
+
+
+@pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_while_prefect_is_loaded_gives_the_lease_back(sim, lake, sign):
+    leases = open_leases(load_settings().lease_location)
+    name = Turns(leases, "coinbase", "BTC-USD", str(lake)).run("backfill")
+    command = map(str, (script(), "backfill", "BTC-USD", *of(sim, lake), "--json"))
+    process = subprocess.Popen(
+        list(command), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    wait_until(lambda: leases.state(name).standing is Standing.HELD, process)
+    process.send_signal(sign)
+    end = ended(process)
+    assert end.code == 130, end.errors
+    # A holder that died without a word would be DEAD here, and on DynamoDB, held for a minute.
+    assert leases.state(name).standing is Standing.FREE
 
 
 @pytest.fixture

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import json
+import subprocess
+import sys
 import typing
 from importlib import import_module
-from pathlib import Path
 
 import pytest
 from support.figures import samples
@@ -93,10 +95,31 @@ def test_failed_ranges_leave_it_partial_and_the_next_run_goes_on(sim, vault):
 
 def test_who_finds_another_run_at_the_vault_ends_at_once(sim, vault):
     leases = open_leases(load_settings().lease_location)
-    with hold(leases, vault_lease(Path(vault).resolve()), run_id="other"):
+    with hold(leases, vault_lease(vault), run_id="other"):
         summary = run(vault)
     assert summary.status is Status.RUNNING_ELSEWHERE
     assert run.state.name == "AlreadyRunning"
+    assert not vault.exists()
+    assert sim.stats()["requests"] == 0
+
+
+def test_the_command_finds_out_before_prefect_is_troubled(sim, vault):
+    leases = open_leases(load_settings().lease_location)
+    arguments = ("looker", "extract", "-t", "look", "--vault", str(vault), "--json")
+    with hold(leases, vault_lease(vault), run_id="other"):
+        done = subprocess.run(
+            [sys.executable, "-m", "headrace.cli.main", *arguments],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+    assert done.returncode == 3, done.stderr
+    assert "Prefect" not in done.stderr
+    summary = json.loads(done.stdout)
+    assert (summary["run"], summary["status"]) == (None, "running_elsewhere")
+    [receipt] = summary["types"]
+    assert "run other" in receipt["error"]
     assert not vault.exists()
     assert sim.stats()["requests"] == 0
 

@@ -14,8 +14,12 @@ from headrace.cli.looker.extract_display import ExtractDisplay
 from headrace.cli.pull import DRAIN_S, INTERRUPTED_DRAIN_S, AsJson, summary_of
 from headrace.cli.server import bounded_exit
 from headrace.errors import HeadraceError
+from headrace.leases import LeaseHeld, claim, open_leases
 from headrace.looker.content import TYPES
-from headrace.looker.extract.request import MOST_WORKERS, default_workers
+from headrace.looker.extract.request import MOST_WORKERS, ExtractRequest, default_workers
+from headrace.looker.turns import refused, vault_lease
+from headrace.settings import load_settings
+from headrace.signals import sigterm_as_interrupt
 
 DEFAULT_WORKERS = default_workers()
 
@@ -105,7 +109,7 @@ def _run(parameters: dict[str, Any], *, as_json: bool) -> None:
     display: Any = ExtractDisplay(quiet=as_json, as_lines=logs_are_json())
     code = Exit.FAILED
     try:
-        summary: Any = summary_of("looker", parameters, display)
+        summary = _summary(request, parameters, display)
     except HeadraceError as error:
         say_error(error)
         code = exit_of_error(error)
@@ -116,3 +120,14 @@ def _run(parameters: dict[str, Any], *, as_json: bool) -> None:
             display.show(summary)
         code = Exit.INTERRUPTED if summary.stopped else exit_of_status(summary.status)
     bounded_exit(code, drain_s=INTERRUPTED_DRAIN_S if code == Exit.INTERRUPTED else DRAIN_S)
+
+
+def _summary(request: ExtractRequest, parameters: dict[str, Any], display: Any) -> Any:
+    """What the flow did. The vault is claimed before Prefect is loaded (see `docs/leases.md`)."""
+    settings = load_settings()
+    leases, name = open_leases(settings.lease_location), vault_lease(request.vault)
+    try:
+        with sigterm_as_interrupt(), claim(leases, name, ttl_s=settings.lease_ttl_s):
+            return summary_of("looker", parameters, display)
+    except LeaseHeld as held:
+        return refused(request, held)

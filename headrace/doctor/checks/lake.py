@@ -12,8 +12,8 @@ from headrace.doctor.model import Examined, Finding, ok, problem
 from headrace.lake.exceptions import ObjectMissing, StoreError, StoreUnavailable
 from headrace.lake.grid import DEFAULT_CELL_PAGES, grid_key, load_or_create_grid
 from headrace.lake.store import Store
+from headrace.pull.sources import EXCHANGE
 
-_EXCHANGE = "coinbase"
 _CONTENT = b"written by headrace doctor, may be removed\n"
 
 
@@ -100,6 +100,6 @@ def _read(store: Store, key: str) -> str:
 
 def _grid(store: Store) -> str:
     """Read the recorded grid, if there is one; a damaged one is raised."""
-    if store.exists(grid_key(_EXCHANGE)):
-        load_or_create_grid(store, _EXCHANGE, DEFAULT_CELL_PAGES)
+    if store.exists(grid_key(EXCHANGE)):
+        load_or_create_grid(store, EXCHANGE, DEFAULT_CELL_PAGES)
     return ""

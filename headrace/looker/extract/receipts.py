@@ -113,7 +113,7 @@ class ExtractSummary:
     def as_json(self) -> dict[str, Any]:
         """The JSON summary."""
         return {
-            "run": self.run,
+            "run": self.run or None,
             "status": self.status.value,
             "session": self.session,
             "resumed": self.resumed,

@@ -12,7 +12,7 @@ from headrace.errors import ConfigurationError
 from headrace.lake import S3Settings, open_lake
 from headrace.lake.exceptions import LakeUnusable
 from headrace.lake.local import LocalStore
-from headrace.lake.opening import make_store
+from headrace.lake.opening import canonical_location, make_store
 from headrace.lake.s3 import S3Store
 
 ANYWHERE = S3Settings(endpoint_url="http://127.0.0.1:9", region="us-east-1")
@@ -56,7 +56,7 @@ def test_buckets(location: str, shown: str) -> None:
     store = make_store(location, s3=ANYWHERE)
 
     assert isinstance(store, S3Store)
-    assert store.location == shown
+    assert store.location == shown == canonical_location(location)
     assert store.place("raw/x") == f"{shown}/raw/x"
 
 
@@ -81,6 +81,8 @@ def test_buckets(location: str, shown: str) -> None:
 def test_what_cannot_be_a_lake_is_a_configuration_error(location: str) -> None:
     with pytest.raises(LakeUnusable) as caught:
         make_store(location, s3=ANYWHERE)
+    with pytest.raises(LakeUnusable):
+        canonical_location(location)
 
     assert isinstance(caught.value, ConfigurationError)
     assert caught.value.hint

@@ -1,0 +1,177 @@
+"""Holding a lease while work goes on: `hold`, the context manager every run stands in.
+
+And `claim`, for a process that has long to load before its run can begin: it takes the lease at
+once, and when the run asks for that lease, in the same process, it gets the one that was claimed.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from headrace.leases.exceptions import LeaseLost
+from headrace.leases.lease import Lease
+from headrace.leases.machine import THIS_MACHINE, Machine
+from headrace.leases.model import Holder, Standing
+from headrace.leases.renewal import Renewal
+from headrace.leases.store import LeaseStore
+from headrace.stopping import STOP, StopEvent
+
+_log = logging.getLogger(__name__)
+
+DEFAULT_TTL_S = 60.0
+
+#: The run of a lease that was claimed, until there is one.
+STARTING = "(starting)"
+
+
+class _Holding:
+    """A lease with the thread that renews it, until `end`."""
+
+    def __init__(self, store: LeaseStore, lease: Lease, *, machine: Machine) -> None:
+        self.lease = lease
+        self._owner_pid = os.getpid()
+        self._renewal = Renewal(store, lease, machine=machine)
+        try:
+            self._renewal.start()
+        except BaseException:
+            self.end()
+            raise
+
+    def end(self) -> None:
+        """Stop renewing and give the lease back; in a forked child, whose lease it is not, no."""
+        if os.getpid() == self._owner_pid:
+            self._renewal.stop()
+            self.lease.close()
+
+
+#: What was claimed and not asked for yet, by process, place of the store and name.
+_CLAIMED: dict[tuple[int, str, str], _Holding] = {}
+
+
+@contextmanager
+def hold(
+    store: LeaseStore,
+    name: str,
+    *,
+    run_id: str,
+    ttl_s: float = DEFAULT_TTL_S,
+    stop: StopEvent = STOP,
+    on_lost: Callable[[LeaseLost], None] | None = None,
+    above: int = 0,
+    machine: Machine = THIS_MACHINE,
+) -> Iterator[Lease]:
+    """Hold the lease on `name` for the length of the block, renewing it in the background.
+
+    Never waits for another holder. Renewal goes on while the process is asked to stop, since what
+    is fetched still has to be committed. Losing the lease does not interrupt the block: `on_lost`
+    is told, `Lease.lost` turns True, and `Lease.check` raises.
+
+    Args:
+        store: where leases are kept.
+        name: canonical name, such as `coinbase/BTC-USD`.
+        run_id: shown to whoever finds the lease taken.
+        ttl_s: seconds after which the lease ends if this process cannot renew it any more. It is
+            renewed every third of that.
+        stop: looked at before the lease is taken.
+        on_lost: called once, from the thread that finds out (mostly the renewal's), at the latest
+            one store call after the lease has ended. Not called once the block has ended.
+        above: the token will exceed this, too (say, the token in a checkpoint).
+        machine: whose clock the holder's time is counted by.
+
+    Raises:
+        LeaseHeld: somebody else holds it.
+        Stopped: the stop was set before the lease was taken.
+        LeaseStoreUnavailable, LeaseStoreMisconfigured, DamagedLeases, NewerLeases: no lease to be
+            had from this store; nothing was touched.
+    """
+    stop.check()
+    holding = _claimed(store, name, run_id=run_id, on_lost=on_lost, above=above) or _taken(
+        store, name, run_id=run_id, ttl_s=ttl_s, on_lost=on_lost, above=above, machine=machine
+    )
+    if before := holding.lease.predecessor:
+        _log.warning("took the lease on %s over: %s", name, _end_of(*before))
+    try:
+        yield holding.lease
+    finally:
+        holding.end()
+
+
+@contextmanager
+def claim(
+    store: LeaseStore,
+    name: str,
+    *,
+    ttl_s: float = DEFAULT_TTL_S,
+    machine: Machine = THIS_MACHINE,
+) -> Iterator[None]:
+    """Take the lease on `name` for the first `hold` of it that this process comes to in the block.
+
+    What nobody asked for is given back at the end of the block.
+
+    Raises:
+        LeaseHeld, LeaseStoreUnavailable, LeaseStoreMisconfigured, DamagedLeases, NewerLeases: as
+            `hold`.
+    """
+    key = _key(store, name)
+    _CLAIMED[key] = _taken(
+        store, name, run_id=STARTING, ttl_s=ttl_s, on_lost=None, above=0, machine=machine
+    )
+    try:
+        yield
+    finally:
+        if unused := _CLAIMED.pop(key, None):
+            unused.end()
+
+
+def _claimed(
+    store: LeaseStore,
+    name: str,
+    *,
+    run_id: str,
+    on_lost: Callable[[LeaseLost], None] | None,
+    above: int,
+) -> _Holding | None:
+    """What this process has claimed of it, handed over to the run; None if that will not do."""
+    holding = _CLAIMED.pop(_key(store, name), None)
+    if holding is None:
+        return None
+    try:
+        if holding.lease.token > above:
+            holding.lease.hand_over(run_id, on_lost)
+            return holding
+    except LeaseLost as loss:
+        _log.info("%s before the run began; it is asked for again", loss)
+    except BaseException:
+        holding.end()
+        raise
+    holding.end()
+    return None
+
+
+def _taken(
+    store: LeaseStore,
+    name: str,
+    *,
+    run_id: str,
+    ttl_s: float,
+    on_lost: Callable[[LeaseLost], None] | None,
+    above: int,
+    machine: Machine,
+) -> _Holding:
+    asked_boot_s = machine.boot_s()
+    grant = store.acquire(name, run_id=run_id, ttl_s=ttl_s, above=above)
+    lease = Lease(store, grant, until_boot_s=asked_boot_s + ttl_s, on_lost=on_lost, machine=machine)
+    return _Holding(store, lease, machine=machine)
+
+
+def _key(store: LeaseStore, name: str) -> tuple[int, str, str]:
+    return os.getpid(), store.where, name
+
+
+def _end_of(holder: Holder, standing: Standing) -> str:
+    if standing is Standing.DEAD:
+        return f"its holder {holder} is gone"
+    return f"that of {holder} ended at {holder.expires:%Y-%m-%dT%H:%M:%SZ}"

@@ -1,0 +1,73 @@
+"""Who may begin: answered at once, before a run loads what it needs to work.
+
+Loading Prefect and starting its server take seconds. A second start of the same run has to end
+before that, and two at the same instant must not both think that they are the first: so the leases
+that the run will want first are taken here, and the run finds them (`headrace.leases.claim`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+
+from headrace.exchange.transport import quota_name
+from headrace.lake.opening import canonical_location
+from headrace.leases import LeaseHeld, open_leases
+from headrace.pull.receipts import ProductReceipt, QuotaUse, Status, Summary
+from headrace.pull.request import BLOCK_PREFIX, PullRequest
+from headrace.pull.sources import EXCHANGE
+from headrace.pull.turns import Turns
+
+
+@contextmanager
+def admission(request: PullRequest, *, leases: str, ttl_s: float) -> Iterator[dict[str, LeaseHeld]]:
+    """For a `with` block around a run: whom it would find at work, by product.
+
+    Nothing is asked where nothing will be written (a dry run), nor for a lake that is a saved
+    block, whose place only Prefect knows: the run itself finds out then.
+
+    Args:
+        request: what is to be run.
+        leases: where leases live.
+        ttl_s: their time to live.
+
+    Raises:
+        LakeUnusable: the lake's location has a form that cannot work.
+        HeadraceError: the store of leases cannot be used.
+    """
+    with ExitStack() as claimed:
+        if request.dry_run or request.lake.startswith(BLOCK_PREFIX):
+            yield {}
+            return
+        store, lake = open_leases(leases), canonical_location(request.lake)
+        held: dict[str, LeaseHeld] = {}
+        for place, product in enumerate(request.products):
+            turns = Turns(store, EXCHANGE, product, lake)
+            try:
+                if place < request.workers:
+                    claimed.enter_context(turns.claimed(request.planner, ttl_s=ttl_s))
+                else:
+                    # Its turn comes later; whether it is free then is seen then.
+                    turns.check_free(request.planner)
+            except LeaseHeld as other:
+                held[product] = other
+        yield held
+
+
+def refused(request: PullRequest, held: Mapping[str, LeaseHeld], *, elapsed_s: float) -> Summary:
+    """The summary of a run that did not begin, because others are at all that it was to do."""
+    named = request.base_url.startswith(BLOCK_PREFIX)
+    return Summary(
+        run="",
+        status=Status.RUNNING_ELSEWHERE,
+        ui_url=None,
+        elapsed_s=elapsed_s,
+        requests=0,
+        throttled=0,
+        retries=0,
+        quota=QuotaUse(request.base_url if named else quota_name(request.base_url), request.rate),
+        products=tuple(
+            ProductReceipt(product, Status.RUNNING_ELSEWHERE, error=str(held[product]))
+            for product in request.products
+        ),
+    )

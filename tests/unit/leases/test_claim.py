@@ -1,0 +1,165 @@
+"""A lease that is taken before the run can begin, and what the run finds then."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+
+import pytest
+
+from headrace.leases import (
+    LeaseHeld,
+    LeaseLost,
+    LeaseStoreUnavailable,
+    SqliteLeases,
+    Standing,
+    claim,
+    hold,
+)
+
+NAME = "coinbase/BTC-USD"
+ELSE = "coinbase/ETH-USD"
+
+
+@pytest.fixture
+def leases(tmp_path: Path) -> SqliteLeases:
+    return SqliteLeases(tmp_path)
+
+
+def token_of(leases: SqliteLeases) -> int:
+    return leases.state(NAME).token
+
+
+def test_the_run_gets_the_lease_that_was_claimed_and_is_named_from_then_on(
+    leases: SqliteLeases,
+) -> None:
+    with claim(leases, NAME):
+        with pytest.raises(LeaseHeld, match=r"run \(starting\)"):
+            leases.acquire(NAME, run_id="another", ttl_s=60)
+        claimed = token_of(leases)
+        with hold(SqliteLeases(leases.path.parent), NAME, run_id="the-run") as lease:
+            assert lease.token == claimed
+            lease.check()
+            with pytest.raises(LeaseHeld, match="run the-run"):
+                leases.acquire(NAME, run_id="another", ttl_s=60)
+        assert leases.state(NAME).standing is Standing.FREE
+
+
+def test_it_is_for_one_run_only_and_for_no_other_name(leases: SqliteLeases) -> None:
+    with claim(leases, NAME):
+        with hold(leases, ELSE, run_id="the-run") as other:
+            assert other.name == ELSE
+        with (
+            hold(leases, NAME, run_id="the-run"),
+            pytest.raises(LeaseHeld, match="run the-run"),
+            hold(leases, NAME, run_id="the-next"),
+        ):
+            pass
+        with hold(leases, NAME, run_id="the-next"):
+            assert leases.state(NAME).standing is Standing.HELD
+
+
+def test_what_no_run_asked_for_is_given_back(leases: SqliteLeases) -> None:
+    with claim(leases, NAME):
+        pass
+    assert leases.state(NAME).standing is Standing.FREE
+    with hold(leases, NAME, run_id="the-run") as lease:
+        assert lease.token == token_of(leases)
+
+
+def test_what_somebody_holds_cannot_be_claimed(leases: SqliteLeases) -> None:
+    with (
+        hold(leases, NAME, run_id="the-run") as lease,
+        pytest.raises(LeaseHeld, match="run the-run"),
+        claim(leases, NAME),
+    ):
+        pass
+    assert lease.token == token_of(leases)
+
+
+def test_a_claim_below_the_token_that_is_asked_for_makes_way_for_a_higher_one(
+    leases: SqliteLeases,
+) -> None:
+    with claim(leases, NAME):
+        above = token_of(leases) + 1_000_000
+        with hold(leases, NAME, run_id="the-run", above=above) as lease:
+            assert lease.token > above
+            lease.check()
+
+
+def test_a_claim_that_was_taken_away_is_asked_for_again(leases: SqliteLeases) -> None:
+    told: list[LeaseLost] = []
+    with claim(leases, NAME):
+        before = token_of(leases)
+        leases.force_release(NAME)
+        with hold(leases, NAME, run_id="the-run", on_lost=told.append) as lease:
+            assert lease.token > before
+            lease.check()
+    assert told == []
+
+
+def test_a_claim_that_somebody_else_took_over_is_held_by_them(leases: SqliteLeases) -> None:
+    with claim(leases, NAME):
+        leases.force_release(NAME)
+        leases.acquire(NAME, run_id="another", ttl_s=60)
+        with pytest.raises(LeaseHeld, match="run another"), hold(leases, NAME, run_id="the-run"):
+            pass
+    assert leases.state(NAME).standing is Standing.HELD
+
+
+def test_losing_it_after_that_is_told_to_the_run(leases: SqliteLeases) -> None:
+    told: list[LeaseLost] = []
+    with claim(leases, NAME), hold(leases, NAME, run_id="the-run", on_lost=told.append) as lease:
+        leases.force_release(NAME)
+        with pytest.raises(LeaseLost):
+            lease.check()
+    assert [loss.token for loss in told] == [lease.token]
+
+
+def test_a_store_that_does_not_answer_leaves_nothing_behind(
+    leases: SqliteLeases, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise LeaseStoreUnavailable("here", "no route to host")
+
+    with claim(leases, NAME):
+        with monkeypatch.context() as trouble:
+            trouble.setattr(SqliteLeases, "renew", refuse)
+            with pytest.raises(LeaseStoreUnavailable), hold(leases, NAME, run_id="the-run"):
+                pass
+        assert leases.state(NAME).standing is Standing.FREE
+
+
+def test_a_forked_child_does_not_take_it_for_its_own(leases: SqliteLeases) -> None:
+    with claim(leases, NAME):
+        child = os.fork()
+        if not child:
+            code = 1
+            try:
+                with hold(leases, NAME, run_id="the-child"):
+                    pass
+            except LeaseHeld:
+                code = 0
+            finally:
+                os._exit(code)
+        _, status = os.waitpid(child, 0)
+        assert os.waitstatus_to_exitcode(status) == 0
+        with hold(leases, NAME, run_id="the-run") as lease:
+            lease.check()
+
+
+def test_that_a_dead_holder_was_followed_is_said_when_the_run_begins(
+    leases: SqliteLeases, caplog: pytest.LogCaptureFixture
+) -> None:
+    child = os.fork()
+    if not child:
+        try:
+            leases.acquire(NAME, run_id="the-dead", ttl_s=60)
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    with caplog.at_level(logging.WARNING), claim(leases, NAME):
+        assert not caplog.records
+        with hold(leases, NAME, run_id="the-run"):
+            assert "run the-dead" in caplog.text
