@@ -3,8 +3,8 @@
 Every product has a pool of places and a number of pages. A free place takes the next page, waits
 for its permit (first come, first served, at most `limit` in any window), and is busy for as long as
 the server takes. The last answer ends the run, so the drain is included. A client that starts from
-nothing has to ask first how far a product's history goes: that is one more request per product,
-which must be answered before its pages can be cut.
+nothing has to ask first how far a product's history goes: until its newest page is answered the
+others cannot be cut.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def ideal_s(
         pool: places of each product.
         limit, window_s: the quota; infinite if `limit` is 0.
         delay_s: how long the n-th request takes (n from 1).
-        asks_first: whether each product begins with one request that its pages wait for.
+        asks_first: whether each product begins with one page that its other pages wait for.
     """
     left = list(pages)
     places = 1 if asks_first else pool
@@ -43,7 +43,7 @@ def ideal_s(
         at, product = heapq.heappop(free)
         if not left[product]:
             continue
-        left[product] -= product not in asking
+        left[product] -= 1
         number += 1
         now = max(now, at)
         if limit and len(granted) == limit:

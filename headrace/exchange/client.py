@@ -24,7 +24,14 @@ from headrace.exchange.exceptions import (
     TransientError,
     UnknownProduct,
 )
-from headrace.exchange.pages import PAGE_LIMIT, UNREADABLE, Page, decode_page
+from headrace.exchange.pages import (
+    PAGE_LIMIT,
+    UNREADABLE,
+    Outline,
+    Page,
+    decode_outline,
+    decode_page,
+)
 from headrace.exchange.retrying import RetryPolicy
 from headrace.exchange.signing import Credentials, sign
 from headrace.exchange.transport import Response, Transport
@@ -122,17 +129,34 @@ class ExchangeClient:
             Stopped: the stop event was set.
             ValueError: `after` is below 1, which the exchange refuses.
         """
-        if after is not None and after < 1:
-            raise ValueError(f"a cursor below 1 is never asked for: {after}")
-        query = f"limit={limit}" + (f"&after={after}" if after is not None else "")
 
         def read(body: bytes) -> Page:
             page = decode_page(body, product=product, after=after)
             _check_known(page, known)
             return page
 
-        path = f"/products/{quote(product, safe='')}/trades?{query}"
-        return self._ask(path, read, product=product, cursor=after, lane=lane)
+        return self._ask(_trades(product, after, limit), read, product, after, lane=lane)
+
+    def outline(
+        self,
+        product: str,
+        after: int | None,
+        *,
+        lane: Lane = Lane.BACKFILL,
+        known: int | None = None,
+    ) -> Outline:
+        """The ids alone of a full page, for one that holds what cannot be kept.
+
+        Raises:
+            As `page`.
+        """
+
+        def read(body: bytes) -> Outline:
+            outline = decode_outline(body, product=product, after=after)
+            _check_known(outline, known)
+            return outline
+
+        return self._ask(_trades(product, after, PAGE_LIMIT), read, product, after, lane=lane)
 
     def close(self) -> None:
         """Close the connections (the gate is its owner's to close)."""
@@ -142,10 +166,10 @@ class ExchangeClient:
         self,
         path: str,
         read: Callable[[bytes], Answer],
-        *,
-        lane: Lane,
         product: str = "",
         cursor: int | None = None,
+        *,
+        lane: Lane,
     ) -> Answer:
         failures: Counter[type[TransientError]] = Counter()
         while True:
@@ -264,7 +288,15 @@ def _placed(error: ExchangeError, product: str, cursor: int | None) -> ExchangeE
     return placed
 
 
-def _check_known(page: Page, known: int | None) -> None:
+def _trades(product: str, after: int | None, limit: int) -> str:
+    """Path and query of a page."""
+    if after is not None and after < 1:
+        raise ValueError(f"a cursor below 1 is never asked for: {after}")
+    cursor = "" if after is None else f"&after={after}"
+    return f"/products/{quote(product, safe='')}/trades?limit={limit}{cursor}"
+
+
+def _check_known(page: Page | Outline, known: int | None) -> None:
     if known is None or (len(page) and page.last_id >= known):
         return
     reaches = f"goes up to id {page.last_id} only" if len(page) else "is empty"

@@ -7,8 +7,15 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from headrace.exchange.client import ExchangeClient
-from headrace.exchange.pages import PAGE_LIMIT, Page
+from headrace.exchange.exceptions import BadAnswer, RetriesExhausted, ValueRefused
+from headrace.exchange.pages import PAGE_LIMIT, Outline, Page
 from headrace.quota import Lane
+
+#: What one look at a page shows: all of it, or its ids.
+Sight = Page | Outline
+
+#: Answers that are pages, with a row among them that is none.
+_OF_ROWS = (BadAnswer, ValueRefused)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,30 +35,51 @@ def newest_id(client: ExchangeClient, product: str, *, lane: Lane = Lane.BACKFIL
     return page.last_id if len(page) else None
 
 
+def newest_page(
+    client: ExchangeClient, product: str, *, lane: Lane = Lane.BACKFILL, known: int | None = None
+) -> Sight:
+    """The same as a whole page: the trades are wanted anyway, and cost no second request then."""
+    return _sight(client, product, None, lane, known=known)
+
+
 def both_ends(
     client: ExchangeClient, product: str, *, lane: Lane = Lane.BACKFILL
-) -> tuple[int | None, Page]:
-    """The newest id, and the page of the lowest ids, asked for at the same time.
+) -> tuple[Sight, Sight]:
+    """The newest page, and that of the lowest ids, asked for at the same time.
 
     Nothing can be planned before both are known, so one after the other would leave the quota
     unused for the length of a second answer. No trade is believed only if both say so.
     """
     with ThreadPoolExecutor(1, thread_name_prefix="survey") as pool:
-        asked = pool.submit(client.page, product, PAGE_LIMIT + 1, lane=lane)
-        newest = newest_id(client, product, lane=lane)
+        asked = pool.submit(_sight, client, product, PAGE_LIMIT + 1, lane)
+        newest = newest_page(client, product, lane=lane)
         lowest = asked.result()
-    if newest is None and len(lowest):
+    if not len(newest) and len(lowest):
         # Either the first trades came in between, or the newest page is an old one of a cache.
-        page = client.page(product, None, limit=1, lane=lane, known=lowest.last_id)
-        newest = page.last_id
+        newest = newest_page(client, product, lane=lane, known=lowest.last_id)
     return newest, lowest
+
+
+def _sight(
+    client: ExchangeClient, product: str, after: int | None, lane: Lane, known: int | None = None
+) -> Sight:
+    """A page, or where it holds what cannot be kept, its ids: one bad row must not hide the rest.
+
+    Whoever walks there finds the row again, and names it.
+    """
+    try:
+        return client.page(product, after, lane=lane, known=known)
+    except RetriesExhausted as given_up:
+        if type(given_up.__cause__) not in _OF_ROWS:
+            raise
+    return client.outline(product, after, lane=lane, known=known)
 
 
 def first_id(
     client: ExchangeClient,
     product: str,
     newest: int,
-    lowest: Page,
+    lowest: Sight,
     *,
     lane: Lane = Lane.BACKFILL,
 ) -> int:
@@ -62,10 +90,11 @@ def first_id(
     answered with nothing. No cursor below 1 is sent.
     """
     nothing_below, exists = 1, newest
-    page, probe = lowest, PAGE_LIMIT + 1
+    page: Sight = lowest
+    probe = PAGE_LIMIT + 1
     if len(page) == 0 and newest < probe:
         # The first trades came in between the two answers.
-        page = client.page(product, probe, lane=lane, known=newest)
+        page = _sight(client, product, probe, lane, known=newest)
     while True:
         if len(page) == 0:
             nothing_below = probe
@@ -77,13 +106,13 @@ def first_id(
             return _proven_first(client, product, exists, lane)
         near = exists - nothing_below <= PAGE_LIMIT
         probe = exists if near else (nothing_below + exists) // 2
-        page = client.page(product, probe, lane=lane)
+        page = _sight(client, product, probe, lane)
 
 
 def _proven_first(client: ExchangeClient, product: str, candidate: int, lane: Lane) -> int:
     """Walk below the candidate until the exchange says that nothing is there."""
     while candidate > 1:
-        page = client.page(product, candidate, lane=lane)
+        page = _sight(client, product, candidate, lane)
         if len(page) == 0:
             break
         candidate = page.first_id

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from bisect import bisect_left
 from dataclasses import dataclass
 from itertools import islice
 from operator import lt
@@ -46,11 +47,18 @@ class _TextIdRow(_Row, gc=False):
     trade_id: int | str  # type: ignore[assignment]
 
 
+class _IdRow(msgspec.Struct, gc=False):
+    """All of a trade that a look at a history needs."""
+
+    trade_id: int | str
+
+
 #: What decoding a body from outside may raise; the last of them for one that is nested deeply.
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 _DECODER = msgspec.json.Decoder(list[_Row])
 _TEXT_ID_DECODER = msgspec.json.Decoder(list[_TextIdRow])
+_ID_DECODER = msgspec.json.Decoder(list[_IdRow])
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +85,38 @@ class Page:
         """The highest id of the page (which must not be empty)."""
         return int(self.trades.column(0)[-1].as_py())
 
+    def below(self, cursor: int) -> Page | None:
+        """The same page from `cursor` down, None unless this one shows what lies there.
+
+        It is relied on from its lowest trade to its highest: above that, more may have come since.
+        """
+        if not len(self) or not self.first_id < cursor <= self.last_id + 1:
+            return None
+        count = bisect_left(self.trades.column(0).to_pylist(), cursor)
+        return Page(self.product, cursor, self.trades.slice(0, count))
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """The ids of a page, ascending, whatever else its rows hold."""
+
+    product: str
+    after: int | None
+    ids: list[int]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def first_id(self) -> int:
+        """The lowest id of the page (which must not be empty)."""
+        return self.ids[0]
+
+    @property
+    def last_id(self) -> int:
+        """The highest id of the page (which must not be empty)."""
+        return self.ids[-1]
+
 
 def decode_page(body: bytes, *, product: str, after: int | None) -> Page:
     """Read a body of `GET /products/{id}/trades`.
@@ -89,13 +129,7 @@ def decode_page(body: bytes, *, product: str, after: int | None) -> Page:
     try:
         rows = _rows(body, product, after)
     except UNREADABLE as error:
-        start = body[:60].decode("utf-8", "replace").strip()
-        raise BadAnswer(
-            f"the body is not a page of trades ({error}); it begins {start!r}",
-            product=product,
-            cursor=after,
-            status=200,
-        ) from error
+        raise _no_page(body, error, product, after) from error
     rows.reverse()
     trade_ids = [row.trade_id for row in rows]
     _check_ids(trade_ids, product, after)
@@ -111,6 +145,32 @@ def decode_page(body: bytes, *, product: str, after: int | None) -> Page:
         schema=RAW_SCHEMA,
     )
     return Page(product, after, batch)
+
+
+def decode_outline(body: bytes, *, product: str, after: int | None) -> Outline:
+    """Read the ids alone of the same body, which may hold rows that cannot be kept.
+
+    Raises:
+        BadAnswer, StuckPage, ValueRefused: as `decode_page`, for the ids.
+    """
+    try:
+        rows = _ID_DECODER.decode(body)
+    except UNREADABLE as error:
+        raise _no_page(body, error, product, after) from error
+    found = (row.trade_id for row in reversed(rows))
+    ids = [_from_text(each, product, after) if isinstance(each, str) else each for each in found]
+    _check_ids(ids, product, after)
+    return Outline(product, after, ids)
+
+
+def _no_page(body: bytes, error: Exception, product: str, after: int | None) -> BadAnswer:
+    start = body[:60].decode("utf-8", "replace").strip()
+    return BadAnswer(
+        f"the body is not a page of trades ({error}); it begins {start!r}",
+        product=product,
+        cursor=after,
+        status=200,
+    )
 
 
 def _rows(body: bytes, product: str, after: int | None) -> list[_Row]:

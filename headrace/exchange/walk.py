@@ -7,7 +7,7 @@ empty page proves that nothing lies below X, which is believed only where no tra
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -56,8 +56,11 @@ def walk(
     lane: Lane = Lane.BACKFILL,
     stop: StopEvent | None = None,
     on_page: Callable[[Page], None] | None = None,
+    seen: Sequence[Page] = (),
 ) -> Walked | None:
     """Fetch every trade with an id in `span`, both ends included.
+
+    `seen` are pages that this run has been given already; what they show is not asked for again.
 
     When `stop` is set, what was answered so far is returned: a shorter range, or None if nothing
     was. Rows below the span that come with the last page are dropped.
@@ -72,7 +75,9 @@ def walk(
     # Nothing lies below the first trade, which is known: no request needs to find that out.
     bottom = max(lo, known.first)
     while cursor > bottom and not (stop is not None and stop.is_set()):
-        page = client.page(product, cursor, lane=lane, known=known.below(cursor))
+        page = next(filter(None, (each.below(cursor) for each in seen)), None)
+        if page is None:
+            page = client.page(product, cursor, lane=lane, known=known.below(cursor))
         pages += 1
         if len(page) == 0:
             cursor = lo

@@ -32,6 +32,7 @@ class Fetching:
         host: who answers, for the parts' footers.
         lane: where its requests wait.
         history: the product's first and newest trade.
+        seen: pages that the survey was given, and need not be asked for again.
         stored_before: what the lake answered for when the run began.
         replace: let what is fetched take the place of what is stored.
         progress: raised as pages arrive.
@@ -44,6 +45,7 @@ class Fetching:
     host: str
     lane: Lane
     history: History
+    seen: tuple[Page, ...]
     stored_before: IntervalSet
     replace: bool
     progress: RunProgress
@@ -69,6 +71,7 @@ class Fetching:
             lane=self.lane,
             stop=self.stop,
             on_page=on_page,
+            seen=self.seen,
         )
         kill_point("after-fetch")
         if walked is None:

@@ -273,6 +273,7 @@ class ProductJob:
             host=self._host,
             lane=self._lane,
             history=self._survey.history,
+            seen=self._survey.seen,
             stored_before=stored_before,
             replace=self._request.full_refresh,
             progress=self._progress,

@@ -12,9 +12,9 @@ from headrace.exchange.history import (
     both_ends,
     first_id,
     first_id_since,
-    newest_id,
+    newest_page,
 )
-from headrace.exchange.pages import PAGE_LIMIT
+from headrace.exchange.pages import PAGE_LIMIT, Page
 from headrace.exchange.planning import whole_pages
 from headrace.pull.exceptions import LakeAhead
 from headrace.pull.request import PullRequest
@@ -31,6 +31,7 @@ class Survey:
         proven_empty: ids below the page of the first trade, proven absent, not yet in the lake.
         missing: ids of `asked` that the lake does not answer for.
         to_fetch: the same in whole pages of the grid.
+        seen: the pages that answered, which need not be asked for again.
     """
 
     history: History | None = None
@@ -38,6 +39,7 @@ class Survey:
     proven_empty: IntervalSet = EMPTY
     missing: IntervalSet = EMPTY
     to_fetch: IntervalSet = EMPTY
+    seen: tuple[Page, ...] = ()
 
 
 def survey(
@@ -67,7 +69,7 @@ def survey(
         LakeAhead: the exchange shows no trade, although some are stored.
         ExchangeError: as the client's.
     """
-    history = _history(client, product, first_stored, newest_seen, lane)
+    history, seen = _history(client, product, first_stored, newest_seen, lane)
     if history is None:
         return Survey()
     first, newest = history.first, history.newest
@@ -82,24 +84,26 @@ def survey(
         missing = missing & failed_before
     proven_empty = covered.gaps(1, (first - 1) // PAGE_LIMIT * PAGE_LIMIT)
     to_fetch = whole_pages(missing, newest)
-    return Survey(history, (begin, end), proven_empty, missing, to_fetch)
+    return Survey(history, (begin, end), proven_empty, missing, to_fetch, seen)
 
 
 def _history(
     client: ExchangeClient, product: str, first_stored: int | None, newest_seen: int, lane: Lane
-) -> History | None:
+) -> tuple[History | None, tuple[Page, ...]]:
+    """The ends of a history, and the pages that were seen on the way."""
     if first_stored is None:
         shown, lowest = both_ends(client, product, lane=lane)
     else:
-        shown, lowest = newest_id(client, product, lane=lane), None
-    if shown is None:
+        shown, lowest = newest_page(client, product, lane=lane), None
+    if not len(shown):
         if newest_seen:
             raise LakeAhead(product, newest_seen)
-        return None
-    newest = max(shown, newest_seen)
+        return None, ()
+    newest = max(shown.last_id, newest_seen)
     if lowest is not None:
         first_stored = first_id(client, product, newest, lowest, lane=lane)
-    return History(first_stored or newest, newest)
+    seen = tuple(page for page in (shown, lowest) if isinstance(page, Page))
+    return History(first_stored or newest, newest), seen
 
 
 def _asked(

@@ -437,7 +437,7 @@ def _one_thread_at_a_time():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("headrace.lake.raw.ThreadPoolExecutor", InlineExecutor)
         patch.setattr("headrace.exchange.history.ThreadPoolExecutor", InlineExecutor)
-        patch.setattr("headrace.leases.lease.Renewal", SteppedRenewal)
+        patch.setattr("headrace.leases.holding.Renewal", SteppedRenewal)
         yield
     logging.disable(logging.NOTSET)
 

@@ -46,7 +46,8 @@ def test_every_trade_once_and_exact_in_as_few_requests_as_it_takes(lake, n):
         summary = run_backfill(sim, lake, ["BTC-USD"], **QUICK)
         assert summary.status is Status.DONE
         assert_lake_equals_source(lake, sim, "BTC-USD")
-        assert summary.requests == sim.stats()["requests"] <= math.ceil(n / 1000) + 2
+        # The two questions about its ends are answered by pages that are wanted anyway.
+        assert summary.requests == sim.stats()["requests"] <= max(2, math.ceil(n / 1000))
         receipt = of_product(summary, "BTC-USD")
         assert (receipt.new_rows, receipt.rows) == (n, n)
         assert (receipt.watermark, receipt.newest) == (n, n)

@@ -17,6 +17,8 @@ from headrace.trades import RAW_SCHEMA
 
 pytestmark = pytest.mark.flows
 
+LONG = pytest.mark.long
+
 QUICK = {"workers": 1, "chunk_concurrency": 2}
 
 
@@ -125,20 +127,22 @@ def test_every_file_has_the_same_schema_and_a_folder_reads_in_either_order(lake)
     assert set(folder.column("product").to_pylist()) == {"NEW-USD", "BTC-USD"}
 
 
-def test_a_value_that_cannot_be_held_fails_its_chunk_by_name_and_costs_nothing_else(lake):
+@pytest.mark.parametrize("bad", [2500, pytest.param(500, marks=LONG), 5500])
+def test_a_value_that_cannot_be_held_fails_its_chunk_by_name_and_costs_nothing_else(lake, bad):
     with SimulatedExchange("BTC-USD:6000", "ETH-USD:500", seed=6) as sim:
-        row = json.loads(sim.simulation.history("BTC-USD").rows_below(2500, 1)[1][0])
-        sim.replace_rows("BTC-USD", {2500: {**row, "price": "NaN"}})
+        row = json.loads(sim.simulation.history("BTC-USD").rows_below(bad, 1)[1][0])
+        sim.replace_rows("BTC-USD", {bad: {**row, "price": "NaN"}})
         summary = run_backfill(sim, lake, ["BTC-USD", "ETH-USD"], pages_per_chunk=1, **QUICK)
     receipt = of_product(summary, "BTC-USD")
     assert summary.status is Status.PARTIAL
     assert of_product(summary, "ETH-USD").status is Status.DONE
-    for word in ("BTC-USD", "trade 2500", "price 'NaN'"):
+    for word in ("BTC-USD", f"trade {bad}", "price 'NaN'"):
         assert word in receipt.error
-    assert receipt.failed_chunks == ((2001, 3000),)
-    assert (receipt.new_rows, receipt.watermark) == (5000, 2000)
+    below = bad // 1000 * 1000
+    assert receipt.failed_chunks == ((below + 1, below + 1000),)
+    assert (receipt.new_rows, receipt.watermark) == (5000, below)
     ids = stored(lake, "BTC-USD").sort_by("trade_id").column("trade_id").to_pylist()
-    assert ids == [*range(1, 2001), *range(3001, 6001)]
+    assert ids == [*range(1, below + 1), *range(below + 1001, 6001)]
 
 
 ZONES = ("UTC", "America/Los_Angeles")

@@ -7,13 +7,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.exchange import FakeClient, rows_of
 
+from headrace.exchange.exceptions import (
+    BadAnswer,
+    Contradiction,
+    RetriesExhausted,
+    StuckPage,
+    Throttled,
+    ValueRefused,
+)
 from headrace.exchange.history import History, both_ends, first_id, first_id_since, newest_id
-from headrace.exchange.pages import Page
+from headrace.exchange.pages import Outline, Page
 
 
 def first_of(client, newest):
     shown, lowest = both_ends(client, "X-USD")
-    assert shown == newest
+    assert shown.last_id == newest
     return first_id(client, "X-USD", newest, lowest)
 
 
@@ -101,10 +109,41 @@ def test_one_empty_answer_makes_no_product_without_trades(first):
             return page
 
     newest, _ = both_ends(Blinking(range(first, first + 500)), "X-USD")
-    assert newest == first + 499
+    assert newest.last_id == first + 499
 
 
 def test_that_there_is_no_trade_costs_two_requests():
     client = FakeClient([])
-    assert both_ends(client, "X-USD")[0] is None
+    assert list(map(len, both_ends(client, "X-USD"))) == [0, 0]
     assert client.requests == 2
+
+
+class WithABadRow(FakeClient):
+    """One of its rows cannot be kept; who asks for its page alone hears so, again and again."""
+
+    def __init__(self, ids, bad, cause):
+        super().__init__(ids)
+        self.bad, self.cause = bad, cause
+
+    def page(self, product, after, *, limit=1000, lane=None, known=None):
+        page = super().page(product, after, limit=limit, lane=lane, known=known)
+        if self.bad in page.trades.column(0).to_pylist():
+            raise RetriesExhausted("given up", product=product, cursor=after) from self.cause
+        return page
+
+    def outline(self, product, after, *, lane=None, known=None):
+        page = super().page(product, after, lane=lane, known=known)
+        return Outline(product, after, page.trades.column(0).to_pylist())
+
+
+@pytest.mark.parametrize("cause", [ValueRefused("price 'NaN'"), BadAnswer("it lacks a price")])
+@pytest.mark.parametrize("bad", [734, 900, 1000, 2000, 2600])
+def test_a_row_that_cannot_be_kept_hides_neither_end_of_a_history(bad, cause):
+    client = WithABadRow(range(734, 2701), bad, cause)
+    assert first_of(client, 2700) == 734
+
+
+@pytest.mark.parametrize("cause", [StuckPage("stuck"), Contradiction("denied"), Throttled("429")])
+def test_what_a_look_at_the_ids_would_not_mend_is_raised(cause):
+    with pytest.raises(RetriesExhausted):
+        both_ends(WithABadRow(range(1, 100), 50, cause), "X-USD")

@@ -44,6 +44,36 @@ def test_borders_between_pages_cost_and_lose_nothing(n, pages):
     assert client.requests == pages
 
 
+def test_what_a_page_showed_is_not_asked_for_again():
+    ids = set(range(1, 3_501))
+    seen = [FakeClient(ids).page("X-USD", cursor) for cursor in (None, 1001)]
+    client, result = walked(ids, (1, 3_500), seen=seen)
+    assert client.cursors == [2501, 1501]
+    assert result.trades.column("trade_id").to_pylist() == sorted(ids)
+
+
+@settings(deadline=None, max_examples=60)
+@given(id_sets, st.data())
+def test_pages_that_were_seen_change_nothing_but_the_number_of_requests(ids, data):
+    hi = data.draw(st.integers(min(ids), max(ids)))
+    lo = data.draw(st.integers(min(ids), hi))
+    cursors = data.draw(st.lists(st.one_of(st.none(), st.integers(1, 21_000)), max_size=3))
+    plain, expected = walked(ids, (lo, hi))
+    seen = [FakeClient(ids).page("X-USD", cursor) for cursor in cursors]
+    client, result = walked(ids, (lo, hi), seen=seen)
+    assert result.trades.equals(expected.trades)
+    assert client.requests <= plain.requests + len(seen)
+
+
+@pytest.mark.parametrize("newest", [901, 2_500])
+def test_above_its_highest_trade_a_page_that_was_seen_says_nothing(newest):
+    """Trades that came after it was answered would be taken for ids that do not exist."""
+    old = FakeClient(range(1, 701)).page("X-USD", 1001)
+    client, result = walked(set(range(1, newest + 1)), (1, min(newest, 1_000)), seen=[old])
+    assert client.requests == 1
+    assert result.trades.num_rows == min(newest, 1_000)
+
+
 def test_chunks_that_meet_share_no_id_and_lack_none():
     ids = set(range(1, 5_001))
     _, low = walked(ids, (1, 2_000))
