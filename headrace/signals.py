@@ -14,7 +14,7 @@ import queue
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
@@ -27,17 +27,46 @@ EXIT_INTERRUPTED = 130
 #: How long a run that was asked to end may take; who sends SIGTERM often sends SIGKILL 10 s later.
 GRACE_S = 7.0
 
+#: How long a process that has nothing to complete may take to give back what it holds.
+GIVE_BACK_S = 3.0
+
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 @contextmanager
-def sigterm_as_interrupt() -> Iterator[None]:
-    """Have SIGTERM unwind a `with` block as Ctrl-C does, so that what it holds is given back."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
+def leave_on_signals(give_back: Callable[[], None]) -> Iterator[None]:
+    """Have SIGINT and SIGTERM run `give_back` and end the process; a second one ends it at once.
+
+    For what surrounds a run, such as the loading of its modules: an exception raised by a handler
+    there may be swallowed by the import system, or turned into another. Unlike `stop_on_signals`,
+    whose handlers come before these in its block, there is nothing to be completed.
+
+    Args:
+        give_back: what others would wait for otherwise; gets `GIVE_BACK_S`.
+    """
+    received: queue.SimpleQueue[int] = queue.SimpleQueue()
+    asked = False
+
+    def on_signal(number: int, _frame: FrameType | None) -> None:
+        nonlocal asked
+        if asked:
+            os._exit(EXIT_INTERRUPTED)
+        asked = True
+        received.put(number)
+
+    def leave() -> None:
+        if received.get():
+            giving = threading.Thread(target=give_back, name="headrace-give-back", daemon=True)
+            giving.start()
+            giving.join(GIVE_BACK_S)
+            os._exit(EXIT_INTERRUPTED)
+
+    threading.Thread(target=leave, name="headrace-leave", daemon=True).start()
+    with _handled_by(on_signal):
+        try:
+            yield
+        finally:
+            received.put(0)
 
 
 @contextmanager
@@ -76,11 +105,19 @@ def stop_on_signals() -> Iterator[StopEvent]:
 
     # Started now, since a thread cannot safely be started from a signal handler.
     threading.Thread(target=end_in_time, name="headrace-grace", daemon=True).start()
-    before = {sign: signal.signal(sign, on_signal) for sign in _SIGNALS}
+    with _handled_by(on_signal):
+        try:
+            yield stop
+        finally:
+            over.set()
+            received.put(0)
+
+
+@contextmanager
+def _handled_by(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    before = {sign: signal.signal(sign, handler) for sign in _SIGNALS}
     try:
-        yield stop
+        yield
     finally:
-        for sign, handler in before.items():
-            signal.signal(sign, handler)
-        over.set()
-        received.put(0)
+        for sign, former in before.items():
+            signal.signal(sign, former)

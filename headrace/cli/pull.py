@@ -18,11 +18,12 @@ from headrace.cli.display import Display
 from headrace.cli.exits import Exit, exit_of_error, exit_of_summary
 from headrace.cli.server import api_for_run, bounded_exit
 from headrace.errors import HeadraceError
+from headrace.leases import give_back_claims
 from headrace.pull.admission import admission, refused
 from headrace.pull.loglines import log_run
 from headrace.pull.receipts import Summary
 from headrace.settings import load_settings
-from headrace.signals import sigterm_as_interrupt
+from headrace.signals import leave_on_signals
 
 #: How long the last logs and events may take to reach the UI.
 DRAIN_S, INTERRUPTED_DRAIN_S = 5.0, 1.5
@@ -123,7 +124,7 @@ def run_flow(name: str, parameters: Mapping[str, Any], *, as_json: bool) -> None
     code, began = Exit.FAILED, time.monotonic()
     try:
         with (
-            sigterm_as_interrupt(),
+            leave_on_signals(give_back_claims),
             admission(
                 request, leases=settings.lease_location, ttl_s=settings.lease_ttl_s
             ) as others,

@@ -96,7 +96,7 @@ class ExchangeClient:
         self.stats = ClientStats()
         # Reading a page is a dozen calls that let go of the GIL for an instant. Several threads at
         # it take it from each other at every one of them, which costs a seventh of all the CPU.
-        self._one_reads = threading.Lock()
+        self._reading = threading.Lock()
 
     @property
     def source(self) -> str:
@@ -210,7 +210,7 @@ class ExchangeClient:
             refused = _refusal(response, retry_after_s)
             if refused is None:
                 try:
-                    with self._one_reads:
+                    with self._reading:
                         answer = read(response.body)
                 except BadAnswer as error:
                     if type(error) is BadAnswer:

@@ -7,15 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from headrace.exchange.client import ExchangeClient
-from headrace.exchange.exceptions import BadAnswer, RetriesExhausted, ValueRefused
+from headrace.exchange.exceptions import RetriesExhausted, ValueRefused
 from headrace.exchange.pages import PAGE_LIMIT, Outline, Page
 from headrace.quota import Lane
 
 #: What one look at a page shows: all of it, or its ids.
 Sight = Page | Outline
-
-#: Answers that are pages, with a row among them that is none.
-_OF_ROWS = (BadAnswer, ValueRefused)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +67,7 @@ def _sight(
     try:
         return client.page(product, after, lane=lane, known=known)
     except RetriesExhausted as given_up:
-        if type(given_up.__cause__) not in _OF_ROWS:
+        if not isinstance(given_up.__cause__, ValueRefused):
             raise
     return client.outline(product, after, lane=lane, known=known)
 

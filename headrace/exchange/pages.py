@@ -26,6 +26,8 @@ from headrace.trades import RAW_SCHEMA
 PAGE_LIMIT = 1000
 
 _MAX_ID = 2**63 - 1
+#: Where in a list msgspec found what it did not expect: row and, if it says so, field.
+_ROW = re.compile(r" - at `\$\[([0-9]+)\](.*)`$")
 _TEXT_ID = re.compile(r"[1-9][0-9]{0,18}")
 #: Of a value that is refused, so much is quoted.
 _QUOTED = 60
@@ -129,7 +131,7 @@ def decode_page(body: bytes, *, product: str, after: int | None) -> Page:
     try:
         rows = _rows(body, product, after)
     except UNREADABLE as error:
-        raise _no_page(body, error, product, after) from error
+        raise _unreadable(body, error, product, after) from error
     rows.reverse()
     trade_ids = [row.trade_id for row in rows]
     _check_ids(trade_ids, product, after)
@@ -156,14 +158,26 @@ def decode_outline(body: bytes, *, product: str, after: int | None) -> Outline:
     try:
         rows = _ID_DECODER.decode(body)
     except UNREADABLE as error:
-        raise _no_page(body, error, product, after) from error
+        raise _unreadable(body, error, product, after) from error
     found = (row.trade_id for row in reversed(rows))
     ids = [_from_text(each, product, after) if isinstance(each, str) else each for each in found]
     _check_ids(ids, product, after)
     return Outline(product, after, ids)
 
 
-def _no_page(body: bytes, error: Exception, product: str, after: int | None) -> BadAnswer:
+def _unreadable(
+    body: bytes, error: Exception, product: str, after: int | None
+) -> BadAnswer | ValueRefused:
+    """One row of another shape is refused by the name of its trade; anything else is no page."""
+    place = _ROW.search(str(error))
+    try:
+        ids = [row.trade_id for row in _ID_DECODER.decode(body)] if place else []
+    except UNREADABLE:
+        ids = []
+    if place and ids:
+        trade_id = str(ids[int(place[1])])[:_QUOTED]
+        said = f"{place[2].lstrip('.')} {str(error).removesuffix(place[0])}".lstrip()
+        return ValueRefused(f"trade {trade_id}: {said}", product=product, cursor=after)
     start = body[:60].decode("utf-8", "replace").strip()
     return BadAnswer(
         f"the body is not a page of trades ({error}); it begins {start!r}",

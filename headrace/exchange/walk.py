@@ -75,15 +75,15 @@ def walk(
     # Nothing lies below the first trade, which is known: no request needs to find that out.
     bottom = max(lo, known.first)
     while cursor > bottom and not (stop is not None and stop.is_set()):
-        page = next(filter(None, (each.below(cursor) for each in seen)), None)
+        page = _shown(seen, cursor, bottom)
         if page is None:
             page = client.page(product, cursor, lane=lane, known=known.below(cursor))
         pages += 1
         if len(page) == 0:
             cursor = lo
             break
-        if page.first_id <= bottom and cursor - page.last_id > PAGE_LIMIT:
-            # A hole of a page or more, and no next page that would prove that the server moves.
+        if cursor - page.last_id > PAGE_LIMIT and not _asks_on(page.first_id, bottom, seen):
+            # A hole of a page or more, and no next answer that would prove that the server moves.
             client.page(product, page.last_id, limit=1, lane=lane)
             pages += 1
         batches.append(page.trades)
@@ -94,6 +94,23 @@ def walk(
     if answered_lo > hi:
         return None
     return Walked(answered_lo, hi, _from(_joined(batches), lo), pages)
+
+
+def _shown(seen: Sequence[Page], cursor: int, bottom: int) -> Page | None:
+    """What the exchange would answer below `cursor`, if pages that were seen tell all of it.
+
+    All of it is a full page, or what there is down to `bottom`; for less it is asked.
+    """
+    for page in seen:
+        part = page.below(cursor)
+        if part is not None and (len(part) >= PAGE_LIMIT or part.first_id <= bottom):
+            return part
+    return None
+
+
+def _asks_on(cursor: int, bottom: int, seen: Sequence[Page]) -> bool:
+    """Whether the walk goes on below `cursor` with a request."""
+    return cursor > bottom and _shown(seen, cursor, bottom) is None
 
 
 def _joined(batches: list[pa.RecordBatch]) -> pa.Table:

@@ -13,7 +13,7 @@ from headrace.leases.exceptions import (
     LeaseStoreUnavailable,
     NewerLeases,
 )
-from headrace.leases.holding import DEFAULT_TTL_S, claim, hold
+from headrace.leases.holding import DEFAULT_TTL_S, claim, give_back_claims, hold
 from headrace.leases.lease import Lease
 from headrace.leases.model import Grant, Holder, LeaseState, Standing
 from headrace.leases.opening import open_leases
@@ -41,6 +41,7 @@ __all__ = [
     "SqliteLeases",
     "Standing",
     "claim",
+    "give_back_claims",
     "hold",
     "open_leases",
 ]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -49,6 +50,9 @@ class _Holding:
 
 #: What was claimed and not asked for yet, by process, place of the store and name.
 _CLAIMED: dict[tuple[int, str, str], _Holding] = {}
+
+#: Held while a lease is on its way from the store to `_CLAIMED`.
+_CLAIMING = threading.Lock()
 
 
 @contextmanager
@@ -116,12 +120,24 @@ def claim(
             `hold`.
     """
     key = _key(store, name)
-    _CLAIMED[key] = _taken(
-        store, name, run_id=STARTING, ttl_s=ttl_s, on_lost=None, above=0, machine=machine
-    )
+    with _CLAIMING:
+        _CLAIMED[key] = _taken(
+            store, name, run_id=STARTING, ttl_s=ttl_s, on_lost=None, above=0, machine=machine
+        )
     try:
         yield
     finally:
+        if unused := _CLAIMED.pop(key, None):
+            unused.end()
+
+
+def give_back_claims() -> None:
+    """Give back at once what was claimed and not asked for yet: for a process that has to end.
+
+    Nothing is claimed after that.
+    """
+    _CLAIMING.acquire()
+    for key in list(_CLAIMED):
         if unused := _CLAIMED.pop(key, None):
             unused.end()
 

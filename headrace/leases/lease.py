@@ -99,7 +99,7 @@ class Lease:
 
         Raises:
             LeaseLost: it is lost already; the run has to take it for itself.
-            LeaseStoreUnavailable: the store did not answer; nothing has changed.
+            LeaseStoreUnavailable: the store did not answer; whose it shows is not known then.
         """
         asked_boot_s = self._machine.boot_s()
         grant = self._store.renew(self._grant, run_id=run_id)

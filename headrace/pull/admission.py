@@ -7,7 +7,7 @@ that the run will want first are taken here, and the run finds them (`headrace.l
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 
 from headrace.exchange.transport import quota_name
@@ -22,6 +22,9 @@ from headrace.pull.turns import Turns
 @contextmanager
 def admission(request: PullRequest, *, leases: str, ttl_s: float) -> Iterator[dict[str, LeaseHeld]]:
     """For a `with` block around a run: whom it would find at work, by product.
+
+    What the run can begin with is taken, as many products as its workers. If there is nothing like
+    that, those whose turn would come later are looked at: all are held, or there is work to do.
 
     Nothing is asked where nothing will be written (a dry run), nor for a lake that is a saved
     block, whose place only Prefect knows: the run itself finds out then.
@@ -40,18 +43,35 @@ def admission(request: PullRequest, *, leases: str, ttl_s: float) -> Iterator[di
             yield {}
             return
         store, lake = open_leases(leases), canonical_location(request.lake)
+
+        def turns(product: str) -> Turns:
+            return Turns(store, EXCHANGE, product, lake)
+
+        first, later = request.products[: request.workers], request.products[request.workers :]
         held: dict[str, LeaseHeld] = {}
-        for place, product in enumerate(request.products):
-            turns = Turns(store, EXCHANGE, product, lake)
+        for product in first:
             try:
-                if place < request.workers:
-                    claimed.enter_context(turns.claimed(request.planner, ttl_s=ttl_s))
-                else:
-                    # Its turn comes later; whether it is free then is seen then.
-                    turns.check_free(request.planner)
+                claimed.enter_context(turns(product).claimed(request.planner, ttl_s=ttl_s))
             except LeaseHeld as other:
                 held[product] = other
+        if len(held) == len(first):
+            held |= _held_later(later, turns, request.planner)
         yield held
+
+
+def _held_later(
+    products: Iterable[str], turns: Callable[[str], Turns], planner: str
+) -> dict[str, LeaseHeld]:
+    """Whom products would find at work whose turn comes later, up to the first that is free."""
+    held: dict[str, LeaseHeld] = {}
+    for product in products:
+        try:
+            turns(product).check_free(planner)
+        except LeaseHeld as other:
+            held[product] = other
+        else:
+            break
+    return held
 
 
 def refused(request: PullRequest, held: Mapping[str, LeaseHeld], *, elapsed_s: float) -> Summary:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import signal
 import subprocess
 import sys
 import typing
@@ -12,13 +13,14 @@ from importlib import import_module
 import pytest
 from support.figures import samples
 from support.looker import SECRET, assert_vault_equals
+from support.processes import ended, wait_until
 from support.pulls import Watcher
 
 from blocks.looker import BlockTypeCheckpoints, Looker, LookerCheckpoint
 from headrace.cli.looker.extract import extract as command
 from headrace.errors import ConfigurationError
 from headrace.exchange.exceptions import ConnectionFailed
-from headrace.leases import hold, open_leases
+from headrace.leases import Standing, hold, open_leases
 from headrace.looker.client import LoginRefused
 from headrace.looker.extract.exceptions import CheckpointUnusable
 from headrace.looker.extract.receipts import ExtractSummary, Status
@@ -122,6 +124,20 @@ def test_the_command_finds_out_before_prefect_is_troubled(sim, vault):
     assert "run other" in receipt["error"]
     assert not vault.exists()
     assert sim.stats()["requests"] == 0
+
+
+def test_a_signal_while_prefect_is_loaded_gives_the_vault_back(sim, vault):
+    leases, name = open_leases(load_settings().lease_location), vault_lease(vault)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "headrace.cli.main", "looker", "extract", "--vault", str(vault)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    wait_until(lambda: leases.state(name).standing is Standing.HELD, process)
+    process.send_signal(signal.SIGTERM)
+    assert ended(process).code == 130
+    assert leases.state(name).standing is Standing.FREE
 
 
 def test_what_cannot_be_reached_or_is_refused_is_said_before_anything_is_made(

@@ -11,7 +11,7 @@ import threading
 
 import pytest
 
-from headrace.signals import stop_on_signals
+from headrace.signals import leave_on_signals, stop_on_signals
 
 SIGNALS = [signal.SIGTERM, signal.SIGINT]
 
@@ -43,6 +43,56 @@ def test_a_second_signal_ends_the_process():
         [sys.executable, "-c", TWICE], capture_output=True, text=True, timeout=60, check=False
     )
     assert (end.returncode, end.stdout) == (130, "kept what is complete\n")
+
+
+LEAVES = """
+import os, signal, sys, time
+from headrace.signals import leave_on_signals, stop_on_signals
+
+def give_back():
+    print("given back", flush=True)
+    time.sleep(float(sys.argv[3]))
+
+def send(times):
+    for _ in range(times):
+        os.kill(os.getpid(), int(sys.argv[1]))
+        time.sleep(0.2)
+
+with leave_on_signals(give_back):
+    with stop_on_signals() as stop:
+        send(1)
+        assert stop.wait(10)
+        print("the run ended", flush=True)
+    try:
+        send(int(sys.argv[2]))
+        time.sleep(30)
+    except BaseException as error:
+        print("raised", error, flush=True)
+"""
+
+
+@pytest.mark.parametrize("sign", SIGNALS)
+@pytest.mark.parametrize(("times", "takes_s"), [(1, 0.0), (1, 60.0), (2, 60.0)])
+def test_around_a_run_a_signal_gives_back_what_is_held_and_ends_the_process_in_time(
+    sign: signal.Signals, times: int, takes_s: float
+):
+    end = subprocess.run(
+        [sys.executable, "-c", LEAVES, str(int(sign)), str(times), str(takes_s)],
+        capture_output=True,
+        text=True,
+        timeout=20,
+        check=False,
+    )
+    assert (end.returncode, end.stdout) == (130, "the run ended\ngiven back\n")
+    assert "Traceback" not in end.stderr
+
+
+@pytest.mark.parametrize("sign", SIGNALS)
+def test_after_it_the_handlers_are_those_of_before(sign: signal.Signals):
+    before = signal.getsignal(sign)
+    with leave_on_signals(lambda: pytest.fail("nobody asked for that")):
+        assert signal.getsignal(sign) is not before
+    assert signal.getsignal(sign) is before
 
 
 @pytest.mark.timeout(20)

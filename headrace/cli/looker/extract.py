@@ -14,12 +14,12 @@ from headrace.cli.looker.extract_display import ExtractDisplay
 from headrace.cli.pull import DRAIN_S, INTERRUPTED_DRAIN_S, AsJson, summary_of
 from headrace.cli.server import bounded_exit
 from headrace.errors import HeadraceError
-from headrace.leases import LeaseHeld, claim, open_leases
+from headrace.leases import LeaseHeld, claim, give_back_claims, open_leases
 from headrace.looker.content import TYPES
 from headrace.looker.extract.request import MOST_WORKERS, ExtractRequest, default_workers
 from headrace.looker.turns import refused, vault_lease
 from headrace.settings import load_settings
-from headrace.signals import sigterm_as_interrupt
+from headrace.signals import leave_on_signals
 
 DEFAULT_WORKERS = default_workers()
 
@@ -127,7 +127,7 @@ def _summary(request: ExtractRequest, parameters: dict[str, Any], display: Any) 
     settings = load_settings()
     leases, name = open_leases(settings.lease_location), vault_lease(request.vault)
     try:
-        with sigterm_as_interrupt(), claim(leases, name, ttl_s=settings.lease_ttl_s):
+        with leave_on_signals(give_back_claims), claim(leases, name, ttl_s=settings.lease_ttl_s):
             return summary_of("looker", parameters, display)
     except LeaseHeld as held:
         return refused(request, held)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.exchange.exceptions import BadAnswer, StuckPage, ValueRefused
-from headrace.exchange.pages import decode_page
+from headrace.exchange.pages import decode_outline, decode_page
 from headrace.trades import RAW_SCHEMA
 
 
@@ -141,6 +141,60 @@ def test_another_shape_is_refused_naming_product_and_cursor_in_few_words(body):
         decode_page(body, product="BTC-USD", after=77)
     assert "BTC-USD after=77" in str(refused.value)
     assert len(str(refused.value)) < 300
+
+
+LACKING = {"trade_id": 42, "time": "2024-01-01T00:00:00Z", "size": "1", "side": "buy"}
+
+
+@pytest.mark.parametrize(
+    ("odd", "said"),
+    [
+        (LACKING, "trade 42: .*`price`"),
+        ({**LACKING, "price": None}, "trade 42: price .*`null`"),
+        ({**LACKING, "trade_id": "42", "price": 1.5}, "trade 42: price .*`float`"),
+        ({**LACKING, "price": "1", "side": ["buy"]}, "trade 42: side .*`array`"),
+    ],
+)
+def test_one_row_of_another_shape_is_named_by_its_trade(odd, said):
+    """The server has spoken: that is no failure of its, as HTML or half a body is."""
+    with pytest.raises(ValueRefused, match=f"BTC-USD after=50: {said}"):
+        page_of(row(43), odd, row(41), after=50)
+
+
+def test_an_outline_has_the_ids_of_a_page_whatever_else_its_rows_hold():
+    rows = [row(43, price="NaN"), LACKING, {"trade_id": "41"}]
+    found = decode_outline(json.dumps(rows).encode(), product="BTC-USD", after=50)
+    assert (found.ids, found.first_id, found.last_id, len(found)) == ([41, 42, 43], 41, 43, 3)
+
+
+@pytest.mark.parametrize(
+    ("body", "error"),
+    [
+        (b"<html>", BadAnswer),
+        (b"[null]", BadAnswer),
+        (b'[{"trade_id":null}]', BadAnswer),
+        (b'[{"trade_id":1},{"trade_id":2}]', BadAnswer),
+        (b'[{"trade_id":50}]', StuckPage),
+        (b'[{"trade_id":"x1"}]', ValueRefused),
+        (b'[{"trade_id":0}]', ValueRefused),
+    ],
+)
+def test_an_outline_is_as_strict_about_ids_as_a_page(body, error):
+    with pytest.raises(error, match="BTC-USD after=50"):
+        decode_outline(body, product="BTC-USD", after=50)
+
+
+@pytest.mark.parametrize(
+    ("cursor", "expected"),
+    [(13, None), (12, [10, 11]), (11, [10]), (10, None), (1, None), (14, None)],
+)
+def test_a_page_shows_what_lies_below_a_cursor_from_its_highest_trade_to_its_lowest(
+    cursor, expected
+):
+    page = page_of(row(11), row(10), after=20)
+    below = page.below(cursor)
+    assert (below and below.trades.column("trade_id").to_pylist()) == expected
+    assert below is None or below.after == cursor
 
 
 def test_a_body_cut_anywhere_is_refused():

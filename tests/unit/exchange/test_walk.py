@@ -62,7 +62,16 @@ def test_pages_that_were_seen_change_nothing_but_the_number_of_requests(ids, dat
     seen = [FakeClient(ids).page("X-USD", cursor) for cursor in cursors]
     client, result = walked(ids, (lo, hi), seen=seen)
     assert result.trades.equals(expected.trades)
-    assert client.requests <= plain.requests + len(seen)
+    assert client.requests <= plain.requests
+    assert result.pages == expected.pages
+
+
+def test_a_server_that_is_stuck_is_found_out_where_the_next_page_is_one_that_was_seen():
+    ids = set(range(1, 20_001))
+    seen = [FakeClient(ids).page("X-USD", cursor) for cursor in (None, 1_001)]
+    stuck = FakeClient(ids, stuck_at=2_001)
+    with pytest.raises(StuckPage):
+        walk(stuck, "X-USD", (1, 10_000), Known(1, 20_000), seen=seen)
 
 
 @pytest.mark.parametrize("newest", [901, 2_500])

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -163,3 +166,58 @@ def test_that_a_dead_holder_was_followed_is_said_when_the_run_begins(
         assert not caplog.records
         with hold(leases, NAME, run_id="the-run"):
             assert "run the-dead" in caplog.text
+
+
+def test_a_loss_that_the_renewal_noticed_first_is_not_the_run_s(leases: SqliteLeases) -> None:
+    told: list[LeaseLost] = []
+    with claim(leases, NAME, ttl_s=0.3):
+        leases.force_release(NAME)
+        time.sleep(0.5)  # the renewal comes every third of the time to live
+        with hold(leases, NAME, run_id="the-run", on_lost=told.append) as lease:
+            lease.check()
+            assert not lease.lost
+    assert told == []
+
+
+def test_renewals_go_on_under_the_name_of_the_run(leases: SqliteLeases) -> None:
+    with claim(leases, NAME, ttl_s=0.6), hold(leases, NAME, run_id="the-run") as lease:
+        first = leases.state(NAME).holder
+        time.sleep(1.0)
+        lease.check()
+        holder = leases.state(NAME).holder
+    assert holder.run_id == "the-run"
+    assert holder.expires_boot_s > first.expires_boot_s
+
+
+GIVES_BACK = """
+import os, sys, threading, time
+from headrace.leases import SqliteLeases, claim, give_back_claims, hold
+
+class Slow(SqliteLeases):
+    def acquire(self, name, **more):
+        grant = super().acquire(name, **more)
+        time.sleep(0.3)  # the store knows of it, the process does not yet
+        return grant
+
+def leave():
+    time.sleep(0.15)
+    give_back_claims()
+    os._exit(0)
+
+store = Slow(sys.argv[1])
+with claim(store, "used"), hold(store, "used", run_id="the-run"), claim(store, "unused"):
+    threading.Thread(target=leave).start()
+    with claim(store, "on-its-way"):
+        time.sleep(60)
+"""
+
+
+def test_a_process_that_leaves_gives_back_what_no_run_has(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-c", GIVES_BACK, str(tmp_path)], check=True, timeout=30)
+    found = {state.name: state.standing for state in SqliteLeases(tmp_path).list()}
+    # What is used is for the run to give back, which was killed here.
+    assert found == {
+        "used": Standing.DEAD,
+        "unused": Standing.FREE,
+        "on-its-way": Standing.FREE,
+    }

@@ -74,17 +74,30 @@ def test_the_other_kind_of_run_and_another_lake_are_no_hindrance(leases, lake):
         assert others == {}
 
 
-def test_products_whose_turn_comes_later_are_looked_at_and_left_to_whoever_comes_first(
-    leases, lake
+def standings(leases, products, lake):
+    return [standing(leases, product, lake).value for product in products]
+
+
+def test_products_whose_turn_comes_later_are_left_to_whoever_comes_first(leases, lake):
+    products = ("A-USD", "B-USD", "C-USD")
+    with admitted(request_for(*products, lake=lake, workers=2), leases) as others:
+        assert others == {}
+        assert standings(leases, products, lake) == ["held", "held", "free"]
+
+
+@pytest.mark.parametrize(
+    ("held", "found"),
+    [("AB", "AB"), ("AC", "A"), ("ABD", "AB"), ("ABC", "ABC"), ("ABCD", "ABCD"), ("BCD", "B")],
+)
+def test_they_are_looked_at_where_nothing_can_begin_up_to_the_first_that_can(
+    leases, lake, held, found
 ):
-    products = ("A-USD", "B-USD", "C-USD", "D-USD")
-    with (
-        held_by_another(leases, "D-USD", lake),
-        admitted(request_for(*products, lake=lake, workers=2), leases) as others,
-    ):
-        assert list(others) == ["D-USD"]
-        found = [standing(leases, product, lake) for product in products]
-        assert found == [Standing.HELD, Standing.HELD, Standing.FREE, Standing.HELD]
+    request = request_for(*(f"{name}-USD" for name in "ABCD"), lake=lake, workers=2)
+    with ExitStack() as others_at_work:
+        for name in held:
+            others_at_work.enter_context(held_by_another(leases, f"{name}-USD", lake))
+        with admitted(request, leases) as others:
+            assert list(others) == [f"{name}-USD" for name in found]
 
 
 def test_a_dry_run_writes_nothing_and_asks_nobody(leases, lake):
