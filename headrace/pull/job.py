@@ -11,6 +11,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from headrace.coverage import EMPTY, IntervalSet
@@ -238,6 +239,8 @@ class ProductJob:
             self._count()
         except HeadraceError as trouble:
             error = error or str(trouble)
+        # A run of hundreds of products keeps all its jobs, but not the pages of their surveys.
+        self._fetching, self._survey = None, replace(self._survey, seen=())
         ledger, asked = self._ledger, self._survey.asked
         missing = ledger.covered.gaps(*asked) if asked else EMPTY
         error = error or self._stale or self._broken or ledger.first_error

@@ -51,6 +51,7 @@ def test_every_trade_once_and_exact_in_as_few_requests_as_it_takes(lake, n):
         receipt = of_product(summary, "BTC-USD")
         assert (receipt.new_rows, receipt.rows) == (n, n)
         assert (receipt.watermark, receipt.newest) == (n, n)
+        assert receipt.pages == math.ceil(n / 1000)
 
         again = run_backfill(sim, lake, ["BTC-USD"], **QUICK)
         assert again.status is Status.DONE
