@@ -24,9 +24,9 @@ _EVENT_AT = (
     " ORDER BY session DESC, rowid DESC LIMIT 1)"
 )
 _MOVED = (
-    f"type, id, name, {_VERSION_AT.format(at='?1')}, {_VERSION_AT.format(at='?2')},"
-    f" (SELECT origin FROM body WHERE item = key AND version = {_VERSION_AT.format(at='?2')}),"
-    f" {_EVENT_AT.format(at='?1')}, {_EVENT_AT.format(at='?2')}, first_session"
+    f"type, id, name, {_VERSION_AT.format(at=':before')}, {_VERSION_AT.format(at=':after')},"
+    f" (SELECT origin FROM body WHERE item = key AND version = {_VERSION_AT.format(at=':after')}),"
+    f" {_EVENT_AT.format(at=':before')}, {_EVENT_AT.format(at=':after')}, first_session"
 )
 _AT_ONCE = 500
 _BODIES_AT_ONCE = 50
@@ -184,15 +184,15 @@ class Contents:
 
     def moved(self, before: int, after: int, *, types: Iterable[str] = ()) -> list[Moved]:
         """Items of which a version or an event was stored after one session and up to another."""
-        wanted = tuple(types)
-        of_types = f"WHERE type IN ({', '.join('?' * len(wanted))})" if wanted else ""
+        wanted = {f"type_{at}": type_ for at, type_ in enumerate(types)}
+        of_types = f"WHERE type IN ({', '.join(f':{name}' for name in wanted)})" if wanted else ""
         with self._file.reading() as db:
             rows = db.execute(
                 f"SELECT {_MOVED} FROM item JOIN ("
-                " SELECT item FROM body WHERE session > ?1 AND session <= ?2"
-                " UNION SELECT item FROM event WHERE session > ?1 AND session <= ?2"
+                " SELECT item FROM body WHERE session > :before AND session <= :after"
+                " UNION SELECT item FROM event WHERE session > :before AND session <= :after"
                 f") ON item = key {of_types} ORDER BY type, id",
-                (before, after, *wanted),
+                {"before": before, "after": after, **wanted},
             ).fetchall()
         return [
             Moved(t, i, name, b, a, origin, was == "deleted", now == "deleted", first <= before)
