@@ -29,8 +29,8 @@ from headrace.sim import LatencySource, SimulatedExchangeProcess, TokenBucket, p
 RATE = 15
 LATENCY = "lognormal:p50=3,p95=5"
 SEED = 17
-#: (products, places per product, pages per product)
-POOLS = ((1, 1, 24), (1, 6, 150), (2, 6, 150), (5, 9, 270), (5, 12, 270))
+#: (products, places per product, pages per product, runs, of which the median counts)
+POOLS = ((1, 1, 24, 1), (1, 6, 150, 1), (2, 6, 150, 1), (5, 9, 270, 1), (5, 12, 270, 3))
 
 
 def run(arguments: Sequence[str]) -> dict[str, Any]:
@@ -53,8 +53,10 @@ def _quota(scratch: Path) -> list[dict[str, Any]]:
     print(
         "pools    pages   pages s   ideal s   flow s   /pages   /ideal   process s   429s   req/s"
     )
-    for products, pool, pages in POOLS:
-        row = _quota_row(scratch, products, pool, pages)
+    for products, pool, pages, runs in POOLS:
+        found = [_quota_row(scratch / str(run), products, pool, pages) for run in range(runs)]
+        row = sorted(found, key=lambda each: each["flow_s"])[runs // 2]
+        row["flow_s_of_all"] = [each["flow_s"] for each in found]
         rows.append(row)
         print(
             f"{products} x {pool:<4} {products * pages:>5} {row['ideal_of_pages_s']:>9.1f} "
