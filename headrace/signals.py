@@ -44,29 +44,15 @@ def leave_on_signals(give_back: Callable[[], None]) -> Iterator[None]:
     Args:
         give_back: what others would wait for otherwise; gets `GIVE_BACK_S`.
     """
-    received: queue.SimpleQueue[int] = queue.SimpleQueue()
-    asked = False
 
-    def on_signal(number: int, _frame: FrameType | None) -> None:
-        nonlocal asked
-        if asked:
-            os._exit(EXIT_INTERRUPTED)
-        asked = True
-        received.put(number)
+    def leave(_number: int) -> None:
+        giving = threading.Thread(target=give_back, name="headrace-give-back", daemon=True)
+        giving.start()
+        giving.join(GIVE_BACK_S)
+        os._exit(EXIT_INTERRUPTED)
 
-    def leave() -> None:
-        if received.get():
-            giving = threading.Thread(target=give_back, name="headrace-give-back", daemon=True)
-            giving.start()
-            giving.join(GIVE_BACK_S)
-            os._exit(EXIT_INTERRUPTED)
-
-    threading.Thread(target=leave, name="headrace-leave", daemon=True).start()
-    with _handled_by(on_signal):
-        try:
-            yield
-        finally:
-            received.put(0)
+    with _on_first_signal(leave):
+        yield
 
 
 @contextmanager
@@ -81,9 +67,27 @@ def stop_on_signals() -> Iterator[StopEvent]:
     if threading.current_thread() is not threading.main_thread():
         yield stop
         return
+    over = threading.Event()
+
+    def end_in_time(number: int) -> None:
+        stop.set()
+        log.warning("%s: keeping what is complete, then ending", signal.Signals(number).name)
+        if not over.wait(GRACE_S):
+            sys.stderr.write(f"headrace: no end within {GRACE_S:g} s; the lake has all it took\n")
+            os._exit(EXIT_INTERRUPTED)
+
+    with _on_first_signal(end_in_time):
+        try:
+            yield stop
+        finally:
+            over.set()
+
+
+@contextmanager
+def _on_first_signal(react: Callable[[int], None]) -> Iterator[None]:
+    """Have a thread react to the first signal of a `with` block; a second one ends the process."""
     # Its `put` is re-entrant, unlike that of any other queue.
     received: queue.SimpleQueue[int] = queue.SimpleQueue()
-    over = threading.Event()
     asked = False
 
     def on_signal(number: int, _frame: FrameType | None) -> None:
@@ -93,31 +97,16 @@ def stop_on_signals() -> Iterator[StopEvent]:
         asked = True
         received.put(number)
 
-    def end_in_time() -> None:
-        number = received.get()
-        if not number:
-            return
-        stop.set()
-        log.warning("%s: keeping what is complete, then ending", signal.Signals(number).name)
-        if not over.wait(GRACE_S):
-            sys.stderr.write(f"headrace: no end within {GRACE_S:g} s; the lake has all it took\n")
-            os._exit(EXIT_INTERRUPTED)
+    def wait() -> None:
+        if number := received.get():
+            react(number)
 
     # Started now, since a thread cannot safely be started from a signal handler.
-    threading.Thread(target=end_in_time, name="headrace-grace", daemon=True).start()
-    with _handled_by(on_signal):
-        try:
-            yield stop
-        finally:
-            over.set()
-            received.put(0)
-
-
-@contextmanager
-def _handled_by(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    before = {sign: signal.signal(sign, handler) for sign in _SIGNALS}
+    threading.Thread(target=wait, name="headrace-signals", daemon=True).start()
+    before = {sign: signal.signal(sign, on_signal) for sign in _SIGNALS}
     try:
         yield
     finally:
-        for sign, former in before.items():
-            signal.signal(sign, former)
+        for sign, handler in before.items():
+            signal.signal(sign, handler)
+        received.put(0)

@@ -142,6 +142,6 @@ def test_in_another_thread_there_are_no_handlers_and_nothing_fails():
 
 def test_the_thread_behind_it_ends_with_the_block():
     with stop_on_signals():
-        (grace,) = (each for each in threading.enumerate() if each.name == "headrace-grace")
+        (grace,) = (each for each in threading.enumerate() if each.name == "headrace-signals")
     grace.join(10)
     assert not grace.is_alive()
