@@ -24,6 +24,8 @@ from headrace.sim import SimulatedExchange
 
 pytestmark = pytest.mark.flows
 
+LONG = pytest.mark.long
+
 
 class Ended(NamedTuple):
     code: int
@@ -159,6 +161,7 @@ def test_a_product_that_nobody_knows_is_a_failure_and_beside_others_a_partial_ru
     assert_lake_equals_source(lake, sim, "ETH-USD")
 
 
+@LONG
 def test_in_a_process_of_its_own_json_is_one_object_and_a_second_run_finds_nothing_to_do(sim, lake):
     module = (sys.executable, "-m", "flows.backfill")
     done = in_a_process(*module, "BTC-USD", "eth-usd", *of(sim, lake), "--json")
@@ -188,7 +191,7 @@ def test_what_somebody_else_is_at_is_left_to_them_before_prefect_is_troubled(sim
     assert sim.stats()["requests"] == 0
 
 
-@pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("sign", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=LONG)])
 def test_a_signal_while_prefect_is_loaded_gives_the_lease_back(sim, lake, sign):
     leases = open_leases(load_settings().lease_location)
     name = Turns(leases, "coinbase", "BTC-USD", str(lake)).run("backfill")

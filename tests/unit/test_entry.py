@@ -22,9 +22,11 @@ from headrace.cli.entry import main
 main()
 """
 
-#: Instead of the command: a signal to itself, when all is loaded.
+#: Instead of the command: a signal to itself, when all is loaded. (What a shell starts in the
+#: background ignores SIGINT; then there is nothing to be interrupted.)
 _INTERRUPTED_ONCE_LOADED = """
 import os, signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
 from headrace.cli import entry, main
 
 def command():
