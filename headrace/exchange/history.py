@@ -69,7 +69,11 @@ def _sight(
     except RetriesExhausted as given_up:
         if not isinstance(given_up.__cause__, ValueRefused):
             raise
-    return client.outline(product, after, lane=lane, known=known)
+        outline = client.outline(product, after, lane=lane, known=known)
+        if len(outline):
+            return outline
+        # There were rows a moment ago: nothing is known if the answers differ.
+        raise
 
 
 def first_id(
@@ -98,7 +102,8 @@ def first_id(
         else:
             exists = min(exists, page.first_id)
         if exists == nothing_below:
-            return exists
+            # One empty answer, which may be an old one of a cache, is not enough to go by.
+            return _proven_first(client, product, exists, lane)
         if 0 < len(page) < PAGE_LIMIT:
             return _proven_first(client, product, exists, lane)
         near = exists - nothing_below <= PAGE_LIMIT

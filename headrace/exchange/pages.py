@@ -50,9 +50,9 @@ class _TextIdRow(_Row, gc=False):
 
 
 class _IdRow(msgspec.Struct, gc=False):
-    """All of a trade that a look at a history needs."""
+    """All of a trade that a look at a history needs, and what may stand in its place."""
 
-    trade_id: int | str
+    trade_id: int | str | float | bool | None = None
 
 
 #: What decoding a body from outside may raise; the last of them for one that is nested deeply.
@@ -60,7 +60,7 @@ UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 _DECODER = msgspec.json.Decoder(list[_Row])
 _TEXT_ID_DECODER = msgspec.json.Decoder(list[_TextIdRow])
-_ID_DECODER = msgspec.json.Decoder(list[_IdRow])
+_ID_DECODER = msgspec.json.Decoder(list[_IdRow | None])
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,19 +88,27 @@ class Page:
         return int(self.trades.column(0)[-1].as_py())
 
     def below(self, cursor: int) -> Page | None:
-        """The same page from `cursor` down, None unless this one shows what lies there.
+        """The same page from `cursor` down, None unless this one shows all that lies there.
 
-        It is relied on from its lowest trade to its highest: above that, more may have come since.
+        It does where no id is free: in a free one, a trade may have come to light since.
         """
         if not len(self) or not self.first_id < cursor <= self.last_id + 1:
             return None
         count = bisect_left(self.trades.column(0).to_pylist(), cursor)
+        if count != cursor - self.first_id:
+            return None
         return Page(self.product, cursor, self.trades.slice(0, count))
+
+    def highest_below(self, cursor: int) -> int | None:
+        """The highest id below `cursor` that this page shows."""
+        ids = self.trades.column(0).to_pylist()
+        at = bisect_left(ids, cursor)
+        return ids[at - 1] if at else None
 
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """The ids of a page, ascending, whatever else its rows hold."""
+    """The ids of a page, ascending, whatever else its rows hold; rows without one are left out."""
 
     product: str
     after: int | None
@@ -159,8 +167,14 @@ def decode_outline(body: bytes, *, product: str, after: int | None) -> Outline:
         rows = _ID_DECODER.decode(body)
     except UNREADABLE as error:
         raise _unreadable(body, error, product, after) from error
-    found = (row.trade_id for row in reversed(rows))
-    ids = [_from_text(each, product, after) if isinstance(each, str) else each for each in found]
+    found = map(_id_of, reversed(rows))
+    ids = [
+        _from_text(each, product, after) if isinstance(each, str) else each
+        for each in found
+        if each is not None
+    ]
+    if rows and not ids:
+        raise BadAnswer("no row of the page has an id", product=product, cursor=after, status=200)
     _check_ids(ids, product, after)
     return Outline(product, after, ids)
 
@@ -171,13 +185,14 @@ def _unreadable(
     """One row of another shape is refused by the name of its trade; anything else is no page."""
     place = _ROW.search(str(error))
     try:
-        ids = [row.trade_id for row in _ID_DECODER.decode(body)] if place else []
+        ids = list(map(_id_of, _ID_DECODER.decode(body))) if place else []
     except UNREADABLE:
         ids = []
-    if place and ids:
-        trade_id = str(ids[int(place[1])])[:_QUOTED]
+    if place and any(trade_id is not None for trade_id in ids):
+        trade_id = ids[int(place[1])]
+        row = f"row {place[1]}" if trade_id is None else f"trade {str(trade_id)[:_QUOTED]}"
         said = f"{place[2].lstrip('.')} {str(error).removesuffix(place[0])}".lstrip()
-        return ValueRefused(f"trade {trade_id}: {said}", product=product, cursor=after)
+        return ValueRefused(f"{row}: {said}", product=product, cursor=after)
     start = body[:60].decode("utf-8", "replace").strip()
     return BadAnswer(
         f"the body is not a page of trades ({error}); it begins {start!r}",
@@ -185,6 +200,12 @@ def _unreadable(
         cursor=after,
         status=200,
     )
+
+
+def _id_of(row: _IdRow | None) -> int | str | None:
+    """The id of a row as it was sent, None if it has none that could be one."""
+    found = row.trade_id if row is not None else None
+    return found if isinstance(found, str) or type(found) is int else None
 
 
 def _rows(body: bytes, product: str, after: int | None) -> list[_Row]:

@@ -60,7 +60,8 @@ def walk(
 ) -> Walked | None:
     """Fetch every trade with an id in `span`, both ends included.
 
-    `seen` are pages that this run has been given already; what they show is not asked for again.
+    `seen` are pages that this run has been given already: what they show is not asked for again,
+    and no answer is taken that denies it.
 
     When `stop` is set, what was answered so far is returned: a shorter range, or None if nothing
     was. Rows below the span that come with the last page are dropped.
@@ -77,7 +78,8 @@ def walk(
     while cursor > bottom and not (stop is not None and stop.is_set()):
         page = _shown(seen, cursor, bottom)
         if page is None:
-            page = client.page(product, cursor, lane=lane, known=known.below(cursor))
+            exists = _exists_below(cursor, known, seen)
+            page = client.page(product, cursor, lane=lane, known=exists)
         pages += 1
         if len(page) == 0:
             cursor = lo
@@ -106,6 +108,12 @@ def _shown(seen: Sequence[Page], cursor: int, bottom: int) -> Page | None:
         if part is not None and (len(part) >= PAGE_LIMIT or part.first_id <= bottom):
             return part
     return None
+
+
+def _exists_below(cursor: int, known: Known, seen: Sequence[Page]) -> int | None:
+    """The highest id below `cursor` that is known to exist: no answer may deny it."""
+    found = (known.below(cursor), *(page.highest_below(cursor) for page in seen))
+    return max((each for each in found if each is not None), default=None)
 
 
 def _asks_on(cursor: int, bottom: int, seen: Sequence[Page]) -> bool:

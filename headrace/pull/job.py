@@ -225,6 +225,7 @@ class ProductJob:
     def plan_receipt(self, sizing: Sizing) -> PlanReceipt:
         """What the product would cost, after `prepare`."""
         chunks = list(self.chunks(sizing))
+        self._let_go()
         return PlanReceipt(
             product=self.product,
             range=self._survey.asked,
@@ -239,8 +240,7 @@ class ProductJob:
             self._count()
         except HeadraceError as trouble:
             error = error or str(trouble)
-        # A run of hundreds of products keeps all its jobs, but not the pages of their surveys.
-        self._fetching, self._survey = None, replace(self._survey, seen=())
+        self._let_go()
         ledger, asked = self._ledger, self._survey.asked
         missing = ledger.covered.gaps(*asked) if asked else EMPTY
         error = error or self._stale or self._broken or ledger.first_error
@@ -282,6 +282,10 @@ class ProductJob:
             progress=self._progress,
             stop=self.stop,
         )
+
+    def _let_go(self) -> None:
+        """Of the survey's pages: a run of hundreds of products keeps all its jobs."""
+        self._fetching, self._survey = None, replace(self._survey, seen=())
 
     def _store_failed(self, error: StoreError) -> None:
         """Stop this product: what further chunks would fetch, at the quota's cost, cannot be kept.

@@ -104,7 +104,15 @@ class PullMachine(RuleBasedStateMachine):
                 planner = "ingest" if planner == "backfill" else "backfill"
             self.world.exchange.grow(500 * which)
             self.start(planner, {}, shape, ("page", 1 + which))
+        if not self.awake and self.asleep:
+            # Whoever came to work found one of these at it.
+            self.rouse(chosen(self.asleep, which))
         return chosen(self.awake or self.world.processes, which)
+
+    def rouse(self, process: PullProcess) -> None:
+        process.frozen = False
+        if not process.holds_its_lease():
+            self.everybody_is_troubled()
 
     @precondition(lambda self: len(self.alive) < AT_ONCE)
     @rule(planner=PLANNERS, options=OPTIONS, shape=SHAPES, far=FAR)
@@ -137,9 +145,7 @@ class PullMachine(RuleBasedStateMachine):
     @rule(which=WHICH, far=FAR, renews_first=st.booleans())
     def wake(self, which: int, far: Far, renews_first: bool) -> None:
         process = chosen(self.asleep, which)
-        process.frozen = False
-        if not process.holds_its_lease():
-            self.everybody_is_troubled()
+        self.rouse(process)
         if renews_first:
             process.renew()
         lead(process, far)

@@ -112,6 +112,13 @@ def test_one_empty_answer_makes_no_product_without_trades(first):
     assert newest.last_id == first + 499
 
 
+def test_one_empty_answer_makes_no_first_trade():
+    """Ids 1 to 1000 would be proven empty, for good."""
+    client = FakeClient(range(1, 3_002))
+    nothing = Page("X-USD", 1_001, rows_of([]))
+    assert first_id(client, "X-USD", 3_001, nothing) == 1
+
+
 def test_that_there_is_no_trade_costs_two_requests():
     client = FakeClient([])
     assert list(map(len, both_ends(client, "X-USD"))) == [0, 0]
@@ -140,6 +147,16 @@ class WithABadRow(FakeClient):
 def test_a_row_that_cannot_be_kept_hides_neither_end_of_a_history(bad):
     client = WithABadRow(range(734, 2701), bad, ValueRefused("price 'NaN'"))
     assert first_of(client, 2700) == 734
+
+
+def test_rows_that_could_not_be_kept_and_then_are_gone_prove_nothing():
+    class Forgetful(WithABadRow):
+        def outline(self, product, after, *, lane=None, known=None):
+            return Outline(product, after, [])
+
+    client = Forgetful(range(1, 100), 50, ValueRefused("price 'NaN'"))
+    with pytest.raises(RetriesExhausted):
+        both_ends(client, "X-USD")
 
 
 @pytest.mark.parametrize(

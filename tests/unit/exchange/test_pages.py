@@ -161,8 +161,14 @@ def test_one_row_of_another_shape_is_named_by_its_trade(odd, said):
         page_of(row(43), odd, row(41), after=50)
 
 
+def test_a_row_without_an_id_is_named_by_its_place():
+    with pytest.raises(ValueRefused, match=r"BTC-USD after=50: row 1: .*`null`"):
+        decode_page(json.dumps([row(43), None, row(41)]).encode(), product="BTC-USD", after=50)
+
+
 def test_an_outline_has_the_ids_of_a_page_whatever_else_its_rows_hold():
-    rows = [row(43, price="NaN"), LACKING, {"trade_id": "41"}]
+    odd = [None, {"trade_id": None}, {"trade_id": 41.5}, {"trade_id": True}, {}]
+    rows = [row(43, price="NaN"), LACKING, *odd, {"trade_id": "41"}]
     found = decode_outline(json.dumps(rows).encode(), product="BTC-USD", after=50)
     assert (found.ids, found.first_id, found.last_id, len(found)) == ([41, 42, 43], 41, 43, 3)
 
@@ -172,7 +178,8 @@ def test_an_outline_has_the_ids_of_a_page_whatever_else_its_rows_hold():
     [
         (b"<html>", BadAnswer),
         (b"[null]", BadAnswer),
-        (b'[{"trade_id":null}]', BadAnswer),
+        (b'["error"]', BadAnswer),
+        (b'[{"trade_id":null},{"trade_id":1.5},{"trade_id":true},{}]', BadAnswer),
         (b'[{"trade_id":1},{"trade_id":2}]', BadAnswer),
         (b'[{"trade_id":50}]', StuckPage),
         (b'[{"trade_id":"x1"}]', ValueRefused),
@@ -186,12 +193,10 @@ def test_an_outline_is_as_strict_about_ids_as_a_page(body, error):
 
 @pytest.mark.parametrize(
     ("cursor", "expected"),
-    [(13, None), (12, [10, 11]), (11, [10]), (10, None), (1, None), (14, None)],
+    [(15, None), (14, None), (13, None), (12, [10, 11]), (11, [10]), (10, None), (1, None)],
 )
-def test_a_page_shows_what_lies_below_a_cursor_from_its_highest_trade_to_its_lowest(
-    cursor, expected
-):
-    page = page_of(row(11), row(10), after=20)
+def test_a_page_shows_what_lies_below_a_cursor_where_no_id_is_free(cursor, expected):
+    page = page_of(row(13), row(11), row(10), after=20)
     below = page.below(cursor)
     assert (below and below.trades.column("trade_id").to_pylist()) == expected
     assert below is None or below.after == cursor

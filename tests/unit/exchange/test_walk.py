@@ -66,6 +66,20 @@ def test_pages_that_were_seen_change_nothing_but_the_number_of_requests(ids, dat
     assert result.pages == expected.pages
 
 
+def test_a_trade_that_came_to_light_since_is_not_missed():
+    before = FakeClient(set(range(1, 3_002)) - {3_000})
+    seen = [before.page("X-USD", cursor) for cursor in (None, 1_001)]
+    _, result = walked(set(range(1, 3_002)), (1, 3_001), seen=seen)
+    assert result.trades.num_rows == 3_001
+
+
+def test_an_answer_that_denies_what_was_seen_is_not_taken():
+    seen = [FakeClient(range(1, 2_501)).page("X-USD", None)]
+    lagging = FakeClient(range(1, 1_701))
+    with pytest.raises(Contradiction):
+        walk(lagging, "X-USD", (1_001, 2_000), Known(1, 2_500), seen=seen)
+
+
 def test_a_server_that_is_stuck_is_found_out_where_the_next_page_is_one_that_was_seen():
     ids = set(range(1, 20_001))
     seen = [FakeClient(ids).page("X-USD", cursor) for cursor in (None, 1_001)]
