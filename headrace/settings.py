@@ -15,6 +15,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from headrace.durations import LONGEST_S
 from headrace.errors import ConfigurationError
+from headrace.paths import user_path
 
 
 def _default_home() -> Path:
@@ -93,7 +94,7 @@ class Settings(BaseSettings):
     @classmethod
     def _wherever_we_are(cls, home: Path) -> Path:
         """The same folder for every process: the servers we start have folders of their own."""
-        return home.expanduser().absolute()
+        return user_path(home).absolute()
 
     @property
     def quota_folder(self) -> Path:

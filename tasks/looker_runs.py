@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from urllib.parse import urlsplit
 
 from blocks.looker import BlockTypeCheckpoints
@@ -25,6 +24,7 @@ from headrace.looker.extract.session import choose_session
 from headrace.looker.extract.writer import Writer
 from headrace.looker.turns import vault_lease
 from headrace.looker.vault import Vault
+from headrace.paths import real_path
 from headrace.quota import Gate
 from headrace.settings import Settings, load_settings
 from headrace.signals import stop_on_signals
@@ -98,7 +98,7 @@ def open_extraction(run_id: str, request: ExtractRequest) -> Iterator[Extraction
     with ExitStack() as opened:
         opened.enter_context(logs_of_run(run_id, settings))
         stop = opened.enter_context(stop_on_signals())
-        path = Path(request.vault).expanduser().resolve()
+        path = real_path(request.vault)
         lease = opened.enter_context(
             hold(
                 open_leases(settings.lease_location),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,6 +22,7 @@ from headrace.errors import ConfigurationError, HeadraceError
 from headrace.exchange.products import canonical_product, canonical_products
 from headrace.lake.names import exchange_prefix
 from headrace.leases import LeaseHeld, open_leases
+from headrace.output import say_json
 from headrace.pull.checkpoints import Checkpoint
 from headrace.pull.rebuild import rebuild
 from headrace.pull.receipts import Status, combined
@@ -263,4 +263,4 @@ def _confirm(products: list[str]) -> None:
 
 
 def _print_json(value: object) -> None:
-    sys.stdout.write(json.dumps(value) + "\n")
+    say_json(value)

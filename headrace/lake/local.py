@@ -26,6 +26,7 @@ from headrace.lake.exceptions import (
     StoreUnusable,
 )
 from headrace.lake.store import PROBE_KEY, StoredObject
+from headrace.paths import real_path
 
 _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{16}\.tmp")
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
@@ -43,7 +44,7 @@ class LocalStore:
     """
 
     def __init__(self, root: str | Path) -> None:
-        self._root = Path(os.path.realpath(Path(root).expanduser()))
+        self._root = real_path(root)
 
     @property
     def location(self) -> str:
@@ -122,8 +123,9 @@ class LocalStore:
 
     def check(self) -> None:
         """See `Store.check`."""
-        if self._root.exists() and not self._root.is_dir():
-            raise StoreUnusable("use", self.location, "it is a file, not a folder")
+        with _explained("use", self._root):
+            if self._root.exists() and not self._root.is_dir():
+                raise StoreUnusable("use", self.location, "it is a file, not a folder")
         self.sweep("")
         self.put(PROBE_KEY, b"may be removed\n")
         self.delete(PROBE_KEY)
@@ -255,6 +257,13 @@ def _translated(action: str, path: Path, error: OSError) -> StoreError:
     if isinstance(error, FileNotFoundError):
         return ObjectMissing(action, str(path), reason)
     if error.errno in _UNUSABLE:
-        blocking = next((p for p in (path, *path.parents) if p.exists() and not p.is_dir()), path)
+        blocking = next((p for p in (path, *path.parents) if _is_no_folder(p)), path)
         return StoreUnusable(action, str(path), f"{reason} ({blocking})")
     return StoreError(action, str(path), reason)
+
+
+def _is_no_folder(path: Path) -> bool:
+    try:
+        return path.exists() and not path.is_dir()
+    except OSError:
+        return False  # its name alone is too long, or a loop of links

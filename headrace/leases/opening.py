@@ -8,6 +8,7 @@ from urllib.parse import parse_qsl, urlsplit
 from headrace.errors import ConfigurationError
 from headrace.leases.sqlite import SqliteLeases
 from headrace.leases.store import LeaseStore
+from headrace.paths import user_path
 
 _SCHEME = "dynamodb"
 _OPTIONS = {"region", "endpoint_url", "create"}
@@ -25,7 +26,7 @@ def open_leases(location: str | Path) -> LeaseStore:
     """
     text = str(location)
     if "://" not in text:
-        return SqliteLeases(Path(text).expanduser())
+        return SqliteLeases(user_path(text))
     parts = urlsplit(text)
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
     malformed = parts.path.strip("/") or set(options) - _OPTIONS

@@ -7,6 +7,7 @@ from pathlib import Path
 from headrace.leases import LeaseHeld
 from headrace.looker.extract.receipts import ExtractSummary, Status, TypeReceipt
 from headrace.looker.extract.request import ExtractRequest
+from headrace.paths import real_path
 from headrace.pull.receipts import QuotaUse
 from headrace.pull.turns import lake_tag
 
@@ -16,7 +17,7 @@ def vault_lease(path: str | Path) -> str:
 
     One vault has one, however its path is spelled.
     """
-    return f"looker/extract@{lake_tag(str(Path(path).expanduser().resolve()))}"
+    return f"looker/extract@{lake_tag(str(real_path(path)))}"
 
 
 def refused(
@@ -28,7 +29,7 @@ def refused(
         status=Status.RUNNING_ELSEWHERE,
         session=0,
         ui_url=ui_url,
-        vault=str(Path(request.vault).expanduser().resolve()),
+        vault=str(real_path(request.vault)),
         source=request.base_url,
         elapsed_s=0.0,
         requests=0,

@@ -191,6 +191,28 @@ def test_what_somebody_else_is_at_is_left_to_them_before_prefect_is_troubled(sim
     assert sim.stats()["requests"] == 0
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no full device")
+def test_a_summary_that_cannot_be_written_is_a_failure(sim, lake):
+    leases = open_leases(load_settings().lease_location)
+    turns = Turns(leases, "coinbase", "BTC-USD", str(lake))
+    buffered = {name: text for name, text in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    with (
+        hold(leases, turns.run("backfill"), run_id="the-other-run"),
+        Path("/dev/full").open("w") as full,
+    ):
+        done = subprocess.run(
+            [script(), "backfill", "BTC-USD", *of(sim, lake), "--json"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            env=buffered,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    assert (done.returncode, "No space left" in done.stderr) == (1, True)
+    assert "Traceback" not in done.stderr
+
+
 @pytest.mark.parametrize("sign", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=LONG)])
 def test_a_signal_while_prefect_is_loaded_gives_the_lease_back(sim, lake, sign):
     leases = open_leases(load_settings().lease_location)

@@ -62,3 +62,36 @@ def test_once_it_is_loaded_ctrl_c_is_the_commands_own() -> None:
 
 def test_and_sigterm_ends_it_as_ctrl_c_does() -> None:
     assert ended(_INTERRUPTED_ONCE_LOADED, "SIGTERM") == (Exit.INTERRUPTED, "", "")
+
+
+_WITHOUT_STREAMS = """
+import os, sys
+for descriptor in map(int, sys.argv.pop(1).split(",")):
+    os.close(descriptor)
+sys.stdin = sys.stdout = sys.stderr = None
+from headrace.cli import entry, main
+
+def command():
+    taken = os.open(os.devnull, os.O_RDONLY)
+    print("said", flush=True)
+    print("said", file=sys.stderr, flush=True)
+    os._exit(taken)
+
+main.main = command
+entry.main()
+"""
+
+
+@pytest.mark.parametrize("closed", ["0", "1", "2", "0,1,2"])
+def test_closed_streams_are_nowhere_and_no_file_takes_their_place(closed: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _WITHOUT_STREAMS, closed],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode > 2, done.stderr
+    said = {"1": done.stdout, "2": done.stderr}
+    for descriptor, text in said.items():
+        assert text == ("" if descriptor in closed else "said\n")

@@ -11,10 +11,13 @@ from __future__ import annotations
 import logging
 import os
 import queue
+import signal
 import sys
 import threading
 from concurrent.futures import Future, wait
 from typing import Any, NoReturn, cast
+
+from headrace.signals import EXIT_INTERRUPTED
 
 _SERVICES = "prefect._internal.concurrency.services"
 _SERVICE_LOGGERS = (
@@ -47,8 +50,12 @@ def bounded_exit(code: int, *, drain_s: float = 5.0) -> NoReturn:
     """Deliver what can be delivered in `drain_s` seconds, then end the process at once.
 
     Nothing registered with `atexit` runs, and no thread is waited for: whatever has to be closed
-    or written must be so by now. Says on stderr what was left behind.
+    or written must be so by now. Says on stderr what was left behind. A signal meanwhile ends the
+    process at once: an exception would lead to the very wait that this is here to avoid.
     """
+    if threading.current_thread() is threading.main_thread():
+        for sign in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(sign, lambda _number, _frame: os._exit(EXIT_INTERRUPTED))
     left = drain(drain_s)
     if left != 0:
         sys.stderr.write(

@@ -15,7 +15,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from headrace.cli.server.locks import UsersLock
+import msgspec
+
+from headrace.cli.server.exceptions import LockTimeoutError
+from headrace.cli.server.locks import UsersLock, exclusive
 from headrace.cli.server.process import TOKEN_VARIABLE
 from headrace.cli.server.state import SERVER, StateFolder
 
@@ -30,16 +33,39 @@ def watch(
     *,
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Call `end` once the server with this token has been of no use for three looks in a row."""
-    users = UsersLock(folder.users_lock)
+    """Call `end` once the server with this token has been of no use for three looks in a row.
+
+    It still answers for a while then. So the note on it says first that it ends, under the lock
+    under which a command would find it.
+    """
     idle_looks = 0
-    while idle_looks < _LOOKS_BEFORE_THE_END:
+    while True:
         sleep(_LOOK_EVERY_S)
-        record = folder.read_record(SERVER)
-        known = record is not None and record.token == token
-        wanted = record is not None and (record.kept or not users.is_unused())
-        idle_looks = 0 if known and wanted else idle_looks + 1
+        idle_looks = 0 if _is_wanted(folder, token) else idle_looks + 1
+        if idle_looks >= _LOOKS_BEFORE_THE_END and _says_that_it_ends(folder, token):
+            break
     end()
+
+
+def _is_wanted(folder: StateFolder, token: str) -> bool:
+    record = folder.read_record(SERVER)
+    if record is None or record.token != token:
+        return False
+    return record.kept or not UsersLock(folder.users_lock).is_unused()
+
+
+def _says_that_it_ends(folder: StateFolder, token: str) -> bool:
+    try:
+        with exclusive(folder.control_lock, timeout_s=_LOOK_EVERY_S):
+            if _is_wanted(folder, token):
+                return False
+            record = folder.read_record(SERVER)
+            if record is not None and record.token == token:
+                folder.write_record(msgspec.structs.replace(record, ending=True))
+            return True
+    except LockTimeoutError:
+        # Somebody is at it: to use it or to stop it, which is no time to end by itself.
+        return False
 
 
 def main(folder_path: str, descriptor: str) -> None:

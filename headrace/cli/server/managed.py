@@ -206,7 +206,9 @@ class ManagedServer:
         while_starting: Callable[[RunningServer], None] | None = None,
     ) -> RunningServer:
         record = self.process.running()
-        if record is not None:
+        if record is not None and record.ending:
+            self.process.stop(grace_s=_END_TIMEOUT_S)
+        elif record is not None:
             server = RunningServer(record, started_now=False)
             if self._answers(server, ANSWER_TIMEOUT_S):
                 return server

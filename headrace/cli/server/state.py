@@ -34,6 +34,7 @@ class ProcessRecord(msgspec.Struct, frozen=True, kw_only=True):
         started_at: seconds since the epoch, UTC.
         port: the loopback port it listens on; of what runs beside the server, the server's.
         kept: it stays until `headrace down`; otherwise it ends with its last user.
+        ending: it has begun to end, though it may still answer; nobody is to use it any more.
     """
 
     name: str
@@ -42,6 +43,7 @@ class ProcessRecord(msgspec.Struct, frozen=True, kw_only=True):
     started_at: float
     port: int | None = None
     kept: bool = True
+    ending: bool = False
 
 
 class StateFolder:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -21,6 +19,7 @@ from headrace.cli.pull import DRAIN_S, INTERRUPTED_DRAIN_S
 from headrace.cli.server import api_for_run, bounded_exit
 from headrace.cli.server.run import say_on_stderr
 from headrace.errors import HeadraceError
+from headrace.output import say_json
 from headrace.settings import load_settings
 from headrace.sot.reports import SotReport
 
@@ -55,7 +54,7 @@ def run_sot_flow(
         code = exit_of_error(error)
     else:
         if as_json:
-            sys.stdout.write(json.dumps(report.as_json()) + "\n")
+            say_json(report.as_json())
         else:
             show(report, console)
         code = Exit.INTERRUPTED if report.stopped else exit_of_status(report.status)

@@ -14,6 +14,7 @@ from headrace.lake.store import Store
 from headrace.looker.snapshots.exceptions import SnapshotDamaged, TargetTaken
 from headrace.looker.snapshots.manifest import Part, Snapshot
 from headrace.looker.vault import Vault, VaultUnusable
+from headrace.paths import real_path
 from headrace.stopping import STOP, StopEvent
 
 _CHUNK = 4 << 20
@@ -34,7 +35,7 @@ def fetch(store: Store, snapshot: Snapshot, target: Path, *, stop: StopEvent = S
         VaultUnusable: the file cannot be written.
         StoreError: the store failed.
     """
-    target = Path(os.path.realpath(target.expanduser()))
+    target = real_path(target)
     for suffix in ("", "-wal", "-journal"):
         if target.with_name(target.name + suffix).exists():
             raise TargetTaken(target.with_name(target.name + suffix))

@@ -27,6 +27,7 @@ from headrace.looker.vault.exceptions import (
     VaultTooNew,
     VaultUnusable,
 )
+from headrace.paths import real_path
 
 #: Somebody with another tool may hold SQLite's own lock for that long.
 BUSY_TIMEOUT_S = 60.0
@@ -68,7 +69,7 @@ class VaultFile:
         check: bool = True,
         migrations: Sequence[schema.Step] = schema.MIGRATIONS,
     ) -> None:
-        self.path = Path(os.path.realpath(Path(path).expanduser()))
+        self.path = real_path(path)
         self._migrations = migrations
         self._start()
         with self._explained():

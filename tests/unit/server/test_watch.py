@@ -10,7 +10,7 @@ import pytest
 
 from headrace.cli.server import ProcessRecord, StateFolder
 from headrace.cli.server.launch import watch
-from headrace.cli.server.locks import UsersLock
+from headrace.cli.server.locks import UsersLock, exclusive
 from headrace.cli.server.state import SERVER
 
 RECORD = ProcessRecord(name=SERVER, pid=1, token="mine", started_at=0.0, kept=False)
@@ -73,3 +73,26 @@ def test_a_gap_between_two_users_is_no_reason(folder: StateFolder) -> None:
         folder.write_record(msgspec.structs.replace(RECORD, kept=look == 2))
 
     assert looks_until_the_end(folder, user_at_the_third_look) == 6
+
+
+def test_it_says_that_it_ends_before_it_does(folder: StateFolder) -> None:
+    folder.write_record(RECORD)
+    looks_until_the_end(folder)
+    assert folder.read_record(SERVER) == msgspec.structs.replace(RECORD, ending=True)
+
+
+def test_the_note_on_another_is_left_alone(folder: StateFolder) -> None:
+    another = msgspec.structs.replace(RECORD, token="another's")
+    folder.write_record(another)
+    looks_until_the_end(folder)
+    assert folder.read_record(SERVER) == another
+
+
+def test_while_a_command_is_at_it_it_does_not_end(
+    folder: StateFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headrace.cli.server.launch._LOOK_EVERY_S", 0.01)
+    folder.write_record(RECORD)
+    with exclusive(folder.control_lock, timeout_s=1), pytest.raises(StillWatchingError):
+        looks_until_the_end(folder)
+    assert folder.read_record(SERVER) == RECORD
