@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Annotated, Any
@@ -29,7 +30,6 @@ from headrace.cli.pull import (
 from headrace.cli.server import api_for_run, bounded_exit
 from headrace.cli.server.run import say_on_stderr
 from headrace.errors import HeadraceError
-from headrace.output import say_json
 from headrace.pull.receipts import Status
 from headrace.settings import load_settings
 
@@ -82,7 +82,7 @@ def audit(
         typer.echo(f"headrace: {error}", err=True)
         bounded_exit(exit_of_error(error), drain_s=DRAIN_S)
     if as_json:
-        say_json(report.as_json())
+        typer.echo(json.dumps(report.as_json()))
     else:
         show(report, Console())
     if report.stopped:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,7 +23,6 @@ from headrace.errors import ConfigurationError, HeadraceError
 from headrace.exchange.products import canonical_product, canonical_products
 from headrace.lake.names import exchange_prefix
 from headrace.leases import LeaseHeld, open_leases
-from headrace.output import say_json
 from headrace.pull.checkpoints import Checkpoint
 from headrace.pull.rebuild import rebuild
 from headrace.pull.receipts import Status, combined
@@ -263,4 +263,4 @@ def _confirm(products: list[str]) -> None:
 
 
 def _print_json(value: object) -> None:
-    say_json(value)
+    typer.echo(json.dumps(value))

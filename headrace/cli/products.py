@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated
 
 import msgspec
@@ -13,7 +14,6 @@ from rich.text import Text
 from headrace.exchange.client import ExchangeClient, ProductInfo
 from headrace.exchange.transport import Transport, checked_base_url, quota_name
 from headrace.logs.redaction import safe_text
-from headrace.output import say_json
 from headrace.quota import QuotaConfig, open_gate, parse_rates
 from headrace.settings import load_settings
 
@@ -45,7 +45,7 @@ def products(
         key=lambda product: product.id,
     )
     if as_json:
-        say_json([msgspec.to_builtins(product) for product in found])
+        typer.echo(json.dumps([msgspec.to_builtins(product) for product in found]))
     else:
         Console().print(_table(found))
 

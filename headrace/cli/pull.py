@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
@@ -17,7 +18,6 @@ from headrace.cli.exits import Exit, exit_of_error, exit_of_summary
 from headrace.cli.server import api_for_run, bounded_exit
 from headrace.errors import HeadraceError
 from headrace.leases import give_back_claims
-from headrace.output import say_json
 from headrace.pull.admission import admission, refused
 from headrace.pull.loglines import log_run
 from headrace.pull.receipts import Summary
@@ -138,7 +138,7 @@ def run_flow(name: str, parameters: Mapping[str, Any], *, as_json: bool) -> None
         code = exit_of_error(error)
     else:
         if as_json:
-            say_json(summary.as_json())
+            typer.echo(json.dumps(summary.as_json()))
         else:
             display.show(summary)
         code = exit_of_summary(summary)

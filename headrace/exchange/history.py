@@ -102,7 +102,7 @@ def first_id(
         else:
             exists = min(exists, page.first_id)
         if exists == nothing_below:
-            # One empty answer, which may be an old one of a cache, is not enough to go by.
+            # The empty answer that led here may have been an old one of a cache: ask once more.
             return _proven_first(client, product, exists, lane)
         if 0 < len(page) < PAGE_LIMIT:
             return _proven_first(client, product, exists, lane)

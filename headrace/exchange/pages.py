@@ -92,18 +92,23 @@ class Page:
 
         It does where no id is free: in a free one, a trade may have come to light since.
         """
-        if not len(self) or not self.first_id < cursor <= self.last_id + 1:
-            return None
-        count = bisect_left(self.trades.column(0).to_pylist(), cursor)
-        if count != cursor - self.first_id:
+        count = self._count_below(cursor)
+        if not count or count != cursor - self.first_id:
             return None
         return Page(self.product, cursor, self.trades.slice(0, count))
 
     def highest_below(self, cursor: int) -> int | None:
         """The highest id below `cursor` that this page shows."""
-        ids = self.trades.column(0).to_pylist()
-        at = bisect_left(ids, cursor)
-        return ids[at - 1] if at else None
+        count = self._count_below(cursor)
+        return int(self.trades.column(0)[count - 1].as_py()) if count else None
+
+    def _count_below(self, cursor: int) -> int:
+        """How many of its ids are below `cursor`: mostly all or none, which is cheap to see."""
+        if not len(self) or cursor <= self.first_id:
+            return 0
+        if cursor > self.last_id:
+            return len(self)
+        return bisect_left(self.trades.column(0).to_pylist(), cursor)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -20,7 +22,7 @@ os.environ.update(client_environment(port))
 from prefect.events import emit_event
 for n in range(40):
     emit_event("headrace.test", resource={"prefect.resource.id": f"headrace.test.{n}"})
-print("work is done")
+print("work is done", flush=True)
 bounded_exit(4, drain_s=1.0)
 """
 
@@ -80,6 +82,20 @@ def test_undelivered_events_do_not_hold_up_the_end() -> None:
     assert ended.stdout == "work is done\n"
     assert "did not take" in ended.stderr
     assert "The data is not concerned" in ended.stderr
+
+
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_it_delivers_ends_it_at_once(sign: signal.Signals) -> None:
+    code = UNDELIVERABLE.replace("drain_s=1.0", "drain_s=120.0")
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "work is done\n"
+        time.sleep(1)
+        process.send_signal(sign)
+        _, errors = process.communicate(timeout=20)
+    assert (process.returncode, "Traceback" in errors) == (130, False)
 
 
 def test_an_end_without_prefect_is_just_an_end() -> None:

@@ -17,6 +17,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import psutil
 import pytest
 
@@ -271,3 +272,19 @@ def test_a_stuck_server_is_replaced(home: Path, monkeypatch: pytest.MonkeyPatch)
     replaced = server.up()
     assert replaced.record.pid != stuck.record.pid
     assert not lives(stuck.record.pid)
+
+
+def test_a_server_that_has_begun_to_end_is_waited_for_and_replaced(
+    home: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its last user was killed; it still answers, but not for long."""
+    server = ManagedServer(home)
+    context = server.used()
+    ending = context.__enter__()
+    server.folder.write_record(msgspec.structs.replace(ending.record, ending=True))
+    with ManagedServer(home).used() as another:
+        assert another.record.pid != ending.record.pid
+        assert not lives(ending.record.pid)
+        assert is_healthy(another.port)
+    assert "stuck" not in caplog.text
+    context.__exit__(None, None, None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated, Any
 
 import typer
@@ -16,7 +17,6 @@ from headrace.leases import LeaseHeld, claim, give_back_claims, open_leases
 from headrace.looker.content import TYPES
 from headrace.looker.extract.request import MOST_WORKERS, ExtractRequest, default_workers
 from headrace.looker.turns import refused, vault_lease
-from headrace.output import say_json
 from headrace.settings import load_settings
 from headrace.signals import leave_on_signals
 
@@ -114,7 +114,7 @@ def _run(parameters: dict[str, Any], *, as_json: bool) -> None:
         code = exit_of_error(error)
     else:
         if as_json:
-            say_json(summary.as_json())
+            typer.echo(json.dumps(summary.as_json()))
         else:
             display.show(summary)
         code = Exit.INTERRUPTED if summary.stopped else exit_of_status(summary.status)

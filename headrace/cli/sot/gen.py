@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from typing import Annotated
 
@@ -9,7 +10,6 @@ import typer
 
 from headrace.cli.sot.options import AsJson
 from headrace.errors import ConfigurationError
-from headrace.output import say_json
 from headrace.sot.gen.output import WRITERS
 from headrace.sot.gen.spec import FAULTS, StreamSpec
 from headrace.sot.gen.stream import generate
@@ -62,7 +62,7 @@ def gen(
     elapsed_s = time.monotonic() - started_s
     if as_json:
         summary = {"out": out, "records": written, "elapsed_s": round(elapsed_s, 3)}
-        say_json(summary)
+        typer.echo(json.dumps(summary))
     elif out != "-":
         typer.echo(f"{written:,} records in {out} ({elapsed_s:.1f} s)")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import typer
@@ -12,7 +13,6 @@ from headrace.cli.exits import Exit
 from headrace.cli.sot.opened import opened_store
 from headrace.cli.sot.options import AsJson, StoreOption, SymbolsOption
 from headrace.errors import ConfigurationError
-from headrace.output import say_json
 from headrace.sot.exceptions import DamagedLog
 from headrace.sot.store import SotStore
 
@@ -31,7 +31,7 @@ def head(store: StoreOption = "", symbols: SymbolsOption = None, as_json: AsJson
         rows = [_row(log, symbol_id) for symbol_id in symbols or known]
         location = log.location
     if as_json:
-        say_json({"store": location, "symbols": rows})
+        typer.echo(json.dumps({"store": location, "symbols": rows}))
     elif rows:
         table = Table()
         for name in _COLUMNS:

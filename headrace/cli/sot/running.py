@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, NoReturn
 
+import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -19,7 +21,6 @@ from headrace.cli.pull import DRAIN_S, INTERRUPTED_DRAIN_S
 from headrace.cli.server import api_for_run, bounded_exit
 from headrace.cli.server.run import say_on_stderr
 from headrace.errors import HeadraceError
-from headrace.output import say_json
 from headrace.settings import load_settings
 from headrace.sot.reports import SotReport
 
@@ -54,7 +55,7 @@ def run_sot_flow(
         code = exit_of_error(error)
     else:
         if as_json:
-            say_json(report.as_json())
+            typer.echo(json.dumps(report.as_json()))
         else:
             show(report, console)
         code = Exit.INTERRUPTED if report.stopped else exit_of_status(report.status)
