@@ -319,3 +319,19 @@ def test_a_forked_child_does_not_give_the_lease_back(
             context.__exit__(None, None, None)
         assert {s.name: s.standing for s in store.list()}["other"] is Standing.HELD
         lease.check()
+
+
+def test_what_is_lost_while_it_is_handed_over_is_not_the_next_run_s(
+    store: FlakyLeases, lease: Lease, monkeypatch: pytest.MonkeyPatch, told: list[LeaseLost]
+) -> None:
+    renew, theirs = store.renew, []
+
+    def lost_meanwhile(grant: Grant, **more: str) -> Grant:
+        renewed = renew(grant, **more)
+        lease.lose(LeaseLost(NAME, grant.token, "said the thread that renews"))
+        return renewed
+
+    monkeypatch.setattr(store, "renew", lost_meanwhile)
+    with pytest.raises(LeaseLost, match="said the thread"):
+        lease.hand_over("two", theirs.append)
+    assert (len(told), theirs) == (1, [])

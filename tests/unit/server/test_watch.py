@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
@@ -96,3 +97,19 @@ def test_while_a_command_is_at_it_it_does_not_end(
     with exclusive(folder.control_lock, timeout_s=1), pytest.raises(StillWatchingError):
         looks_until_the_end(folder)
     assert folder.read_record(SERVER) == RECORD
+
+
+def test_whoever_came_just_before_it_said_so_keeps_it(
+    folder: StateFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @contextmanager
+    def after_somebody(path: Path, *, timeout_s: float) -> Iterator[None]:
+        """They had the lock, and wanted the server to stay."""
+        folder.write_record(msgspec.structs.replace(RECORD, kept=True))
+        with exclusive(path, timeout_s=timeout_s):
+            yield
+
+    monkeypatch.setattr("headrace.cli.server.launch.exclusive", after_somebody)
+    folder.write_record(RECORD)
+    with pytest.raises(StillWatchingError):
+        looks_until_the_end(folder)
