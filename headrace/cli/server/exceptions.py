@@ -43,11 +43,13 @@ class ProcessStopError(ManagedProcessError):
 class LockTimeoutError(ManagedProcessError):
     """Another command held the state folder for too long."""
 
-    def __init__(self, path: Path, waited_s: float) -> None:
+    def __init__(
+        self, path: Path, waited_s: float, *, holder: str = "another headrace command"
+    ) -> None:
         super().__init__(
             "lock",
-            f"another headrace command has held {path} for {waited_s:.0f} s",
-            hint="See which one with `fuser -v` on that file, and try again when it is done",
+            f"{holder} has held {path} for {waited_s:.0f} s",
+            hint="Wake or end that process (`fuser -v` on the file shows it), and try again",
         )
         self.path = path
 

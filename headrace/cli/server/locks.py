@@ -7,6 +7,7 @@ neither needs a pid, a time-out or a broom.
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -15,7 +16,11 @@ from pathlib import Path
 
 from headrace.cli.server.exceptions import LockTimeoutError
 
+_log = logging.getLogger(__name__)
+
 _LOOK_EVERY_S = 0.05
+# A command that starts or stops a server holds the lock for some seconds; longer is worth a line.
+_SAY_AFTER_S = 5.0
 
 
 @contextmanager
@@ -28,16 +33,26 @@ def exclusive(
 ) -> Iterator[None]:
     """Hold the file at `path` alone; wait for others up to `timeout_s` seconds.
 
+    A wait of more than five seconds is logged once, with the holder and whether it is frozen.
+
     Raises:
-        LockTimeoutError: somebody else kept it for longer.
+        LockTimeoutError: another process kept it for longer.
     """
     descriptor = _open(path)
     try:
         since = monotonic()
+        said = False
         while not _try(descriptor, fcntl.LOCK_EX):
-            if monotonic() - since > timeout_s:
-                raise LockTimeoutError(path, timeout_s)
+            waited_s = monotonic() - since
+            if waited_s > timeout_s:
+                raise LockTimeoutError(path, timeout_s, holder=_holder(descriptor))
+            if waited_s > _SAY_AFTER_S and not said:
+                said = True
+                _log.warning("waiting for %s, held by %s", path, _holder(descriptor))
             sleep(_LOOK_EVERY_S)
+        # For the messages of those who wait; the lock itself is the kernel's.
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
         yield
     finally:
         os.close(descriptor)
@@ -72,6 +87,20 @@ class UsersLock:
             return False
         finally:
             os.close(descriptor)
+
+
+def _holder(descriptor: int) -> str:
+    """The process that wrote its id into the locked file, and whether it is frozen."""
+    pid = os.pread(descriptor, 32, 0).decode(errors="replace").strip()
+    if not pid.isdecimal():
+        return "another headrace command"
+    try:
+        status = Path("/proc", pid, "stat").read_text(errors="replace")
+    except OSError:
+        return f"pid {pid}"
+    # The command may hold brackets: the state follows the last one.
+    frozen = status.rpartition(")")[2].split()[0] in ("T", "t")
+    return f"pid {pid}, which is frozen (`kill -CONT {pid}` wakes it)" if frozen else f"pid {pid}"
 
 
 def _open(path: Path) -> int:

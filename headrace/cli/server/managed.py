@@ -14,7 +14,7 @@ import msgspec
 
 from headrace.cli.server import address
 from headrace.cli.server.environment import server_environment
-from headrace.cli.server.exceptions import ProcessStartError, ServerElsewhereError
+from headrace.cli.server.exceptions import LockTimeoutError, ProcessStartError, ServerElsewhereError
 from headrace.cli.server.locks import UsersLock, exclusive
 from headrace.cli.server.process import NamedProcess
 from headrace.cli.server.state import SERVER, ProcessRecord, StateFolder
@@ -29,6 +29,8 @@ ANSWER_TIMEOUT_S = 30.0
 #: How long a server told to end may take to write down what it knows (see `serving`: 20 s, and 3 s
 #: for open pages), and how long one that is stuck or never came up may take.
 _END_TIMEOUT_S = 30.0
+# A run that is over does not wait for long: an unused server ends by itself.
+_EXIT_LOCK_TIMEOUT_S = 10.0
 _BROKEN_END_TIMEOUT_S = 2.0
 #: The same after a Ctrl-C: who interrupts a command wants it to be over.
 _INTERRUPTED_END_TIMEOUT_S = 4.0
@@ -270,7 +272,11 @@ class ManagedServer:
     def _stop_if_unused(self) -> None:
         grace_s = _INTERRUPTED_END_TIMEOUT_S if self._stop.is_set() else _END_TIMEOUT_S
         # Not with the stop event's sleep: it is set when we get here after a Ctrl-C.
-        with exclusive(self.folder.control_lock, timeout_s=START_TIMEOUT_S):
-            record = self.process.running()
-            if record is not None and not record.kept and self._users.is_unused():
-                self.process.stop(grace_s=grace_s)
+        try:
+            with exclusive(self.folder.control_lock, timeout_s=_EXIT_LOCK_TIMEOUT_S):
+                record = self.process.running()
+                if record is not None and not record.kept and self._users.is_unused():
+                    self.process.stop(grace_s=grace_s)
+        except LockTimeoutError as error:
+            # The run itself is done: a process that keeps the lock must not change its result.
+            logger.warning("the Prefect server is left to end by itself: %s", error)
