@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 from contextlib import suppress
 from pathlib import Path
@@ -15,6 +16,7 @@ from headrace.sot.embedded.files import sync_folder, write_all
 from headrace.sot.exceptions import DamagedLog, NewerLog, StoreMisconfigured, StoreUnavailable
 
 FILE_NAME: Final = "store.json"
+_VOLUME: Final = re.compile(r"volume-([0-9]{4})\.")
 _KIND: Final = "headrace source-of-truth log"
 _FORMAT: Final = 1
 DEFAULT_VOLUMES: Final = 64
@@ -99,7 +101,7 @@ def _make(folder: Path, path: Path, volumes: int) -> None:
 
 
 def _refuse_orphans(folder: Path, path: Path) -> None:
-    if folder.is_dir() and any(folder.glob("volume-*")):
+    if folder.is_dir() and any(entry.name.startswith("volume-") for entry in folder.iterdir()):
         raise _damaged(path, "it is missing, though there are volumes")
 
 
@@ -123,11 +125,21 @@ def _parsed(path: Path, content: bytes) -> Charter:
 
 def _fitting(folder: Path, charter: Charter) -> Charter:
     """The charter, unless it is another store's: symbols would be looked for in other volumes."""
-    for entry in folder.glob("volume-[0-9][0-9][0-9][0-9].*"):
-        if int(entry.name[7:11]) >= charter.volumes:
-            reason = f"it says {charter.volumes} volumes, but there is {entry.name}"
+    for number, name in list_volumes(folder):
+        if number >= charter.volumes:
+            reason = f"it says {charter.volumes} volumes, but there is {name}"
             raise _damaged(folder / FILE_NAME, reason)
     return charter
+
+
+def list_volumes(folder: Path) -> list[tuple[int, str]]:
+    """Number and name of every volume's file and of every tip in the folder.
+
+    Raises:
+        OSError: the folder cannot be listed (`Path.glob` would find nothing in it then).
+    """
+    names = [_VOLUME.match(name) for name in sorted(entry.name for entry in folder.iterdir())]
+    return [(int(name[1]), name.string) for name in names if name]
 
 
 def _damaged(path: Path, reason: str) -> DamagedLog:

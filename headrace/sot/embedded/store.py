@@ -11,13 +11,19 @@ from pathlib import Path
 from typing import Final
 
 from headrace.sot.embedded.asides import Key, key_of, pack_keys, pack_parked, unpack_parked
-from headrace.sot.embedded.charter import DEFAULT_VOLUMES, FILE_NAME, load, load_or_make
+from headrace.sot.embedded.charter import (
+    DEFAULT_VOLUMES,
+    FILE_NAME,
+    list_volumes,
+    load,
+    load_or_make,
+)
 from headrace.sot.embedded.entry import Entry, Kind, make
 from headrace.sot.embedded.index import SymbolIndex
 from headrace.sot.embedded.judging import judge
 from headrace.sot.embedded.volume import Volume
 from headrace.sot.embedded.walk import TornTail
-from headrace.sot.exceptions import DamagedLog, StoreMisconfigured
+from headrace.sot.exceptions import DamagedLog, StoreMisconfigured, StoreUnavailable
 from headrace.sot.position import Position
 from headrace.sot.store import Answer, Batch, BatchLimits, Block, Head, Outcome, Parked
 
@@ -305,8 +311,12 @@ class EmbeddedStore:
         return [self._volume(number) for number in self._numbers()]
 
     def _numbers(self) -> list[int]:
-        names = {path.stem for path in self._folder.glob("volume-[0-9][0-9][0-9][0-9].*")}
-        return sorted(number for name in names if (number := int(name[7:11])) < self.volumes)
+        try:
+            numbers = {number for number, _ in list_volumes(self._folder)}
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise StoreUnavailable(str(self._folder), "listing its volumes", reason) from error
+        return sorted(number for number in numbers if number < self.volumes)
 
     def _note_torn(self, torn: TornTail) -> None:
         if torn in self.torn:

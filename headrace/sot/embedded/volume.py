@@ -67,20 +67,25 @@ class Volume:
     def __init__(self, path: Path, number: int, report_torn: Callable[[TornTail], None]) -> None:
         self.path = path
         self.number = number
+        self._report_torn = report_torn
+        self._mutex = threading.RLock()
+        self._broken = ""
+        self._wrote = False
+        self._start_unread()
+
+    def _start_unread(self) -> None:
+        """Begin with nothing known of the file."""
         self.symbols: dict[int, SymbolIndex] = {}
         self.damages: list[DamagedLog] = []
         self.torn: TornTail | None = None
-        self._report_torn = report_torn
-        self._mutex = threading.RLock()
         self._descriptor: int | None = None
         self._end = PREAMBLE_BYTES
         self._entries = 0
         self._last_check = 0
         self._tip_entries = 0
-        self._broken = ""
-        self._wrote = False
         self._read_only: OSError | None = None
         self._tip: Tip | None = None
+        self._end_checked = False
 
     @property
     def _tip_path(self) -> Path:
@@ -132,18 +137,20 @@ class Volume:
 
         Raises:
             DamagedLog: it is not what was written.
+            StoreUnavailable: the disk does not give it.
         """
         descriptor = self._opened()
-        header = os.pread(descriptor, HEADER_BYTES, offset)
         entry: Entry | None = None
         try:
-            entry = unpack(header)
+            entry = unpack(os.pread(descriptor, HEADER_BYTES, offset))
             rest = os.pread(descriptor, entry.size_bytes - HEADER_BYTES, offset + HEADER_BYTES)
             if rest[entry.stored_bytes :] != entry.packed(TRAILER_MAGIC):
                 raise BadEntry("its second header differs from its first")
             return entry, expand(entry, rest[: entry.stored_bytes])
         except BadEntry as error:
             raise self._damage(offset, str(error), entry) from error
+        except OSError as error:
+            raise self._unavailable("reading", error) from error
 
     def close(self) -> None:
         """Write the tip if it lags, and let go of the file."""
@@ -163,49 +170,70 @@ class Volume:
         return self._descriptor
 
     def _open(self, *, create: bool) -> bool:
-        """Open the file and take in its tip; whether there is one."""
+        """Open the file and take in its tip, both or neither; whether there is a file.
+
+        Without the tip nothing would miss records that were cut off the end, and the next append
+        would take their place.
+        """
+        descriptor, read_only = self._open_file(create=create)
+        if descriptor is None:
+            return False
+        try:
+            self._check_preamble(descriptor)
+            try:
+                self._tip = self._read_tip()
+            except DamagedLog as error:
+                self.damages.append(error)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        self._descriptor, self._read_only = descriptor, read_only
+        self._tip_entries = self._tip.entries if self._tip else 0
+        return True
+
+    def _open_file(self, *, create: bool) -> tuple[int | None, OSError | None]:
+        """The file's descriptor, None if there is no file; and why it may not be written, if so."""
         try:
             try:
-                self._descriptor = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
+                return os.open(self.path, os.O_RDWR | os.O_CLOEXEC), None
             except OSError as error:
                 if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
                     raise
-                self._read_only = error
-                self._descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+                return os.open(self.path, os.O_RDONLY | os.O_CLOEXEC), error
         except FileNotFoundError:
-            tip = read_tip(self._tip_path)
+            tip = self._read_tip()
             if tip is not None:
                 if not self.damages:
                     self._missing_end(tip)
                 raise self.damages[0] from None
             if not create:
-                return False
-            self._create()
-            self._descriptor = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
+                return None, None
+            return self._create(), None
         except IsADirectoryError:
             raise self._unreadable(str(self.path), "it is a folder") from None
         except OSError as error:
             raise self._unavailable("opening", error) from error
-        self._check_preamble(self._descriptor)
-        try:
-            self._tip = read_tip(self._tip_path)
-        except DamagedLog as error:
-            self.damages.append(error)
-        self._tip_entries = self._tip.entries if self._tip else 0
-        return True
 
-    def _create(self) -> None:
+    def _read_tip(self) -> Tip | None:
+        try:
+            return read_tip(self._tip_path)
+        except OSError as error:
+            raise self._unavailable(f"reading {self._tip_path.name} beside it", error) from error
+
+    def _create(self) -> int:
         try:
             create_volume(self.path, self.number)
+            return os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
         except OSError as error:
             raise self._unavailable("making it", error) from error
 
     def _check_preamble(self, descriptor: int) -> None:
-        found = os.pread(descriptor, PREAMBLE_BYTES, 0)
+        try:
+            found = os.pread(descriptor, PREAMBLE_BYTES, 0)
+        except OSError as error:
+            raise self._unavailable("reading", error) from error
         if found == preamble(self.number):
             return
-        os.close(descriptor)
-        self._descriptor = None
         newer = newer_format(found, self.number)
         if newer is not None:
             raise NewerLog(str(self.path), newer, FORMAT)
@@ -232,14 +260,30 @@ class Volume:
                 fcntl.flock(descriptor, fcntl.LOCK_UN)
 
     def _catch_up(self) -> None:
-        """Take in what was appended since the last look."""
-        descriptor = self._opened()
+        """Take in what was appended since the last look.
+
+        The first look ends with the check of the volume's end. If it does not come that far, all
+        that it took in is dropped and the file is closed: the next call begins from the start.
+        """
+        try:
+            last = self._take_in_new(self._opened())
+            if not self._end_checked:
+                self._check_end(last)
+                self._end_checked = True
+        except OSError as error:
+            raise self._unavailable("reading", error) from error
+        finally:
+            if not self._end_checked:
+                os.close(self._opened())  # this releases its lock, too
+                self._start_unread()
+
+    def _take_in_new(self, descriptor: int) -> Found | None:
+        """Take in what lies behind what is known; the last entry, if it is sound."""
         size = os.fstat(descriptor).st_size
         if size < self._end:
             raise DamagedLog(
                 f"{self.path} at byte {size}", f"it was {self._end} bytes long a moment ago"
             )
-        first = self._entries == 0 and self._end == PREAMBLE_BYTES
         self.torn = None
         last: Found | None = None
         if size > self._end:
@@ -251,8 +295,7 @@ class Volume:
                     self.torn = step
                 else:
                     last = self._take_in(step)
-        if first:
-            self._check_end(last)
+        return last
 
     def _take_in(self, step: Found | Spoilt) -> Found | None:
         if isinstance(step, Spoilt):
@@ -452,7 +495,7 @@ class Volume:
     def _unavailable(self, action: str, error: OSError) -> StoreUnavailable:
         hint = {
             errno.ENOSPC: "Free some space and start again; what was acknowledged is safe",
-            errno.EACCES: "Make the folder and its files writable for this user",
-            errno.EROFS: "Make the folder and its files writable for this user",
+            errno.EACCES: "Make the folder and its files readable and writable for this user",
+            errno.EROFS: "Make the folder and its files readable and writable for this user",
         }.get(error.errno or 0, "")
         return StoreUnavailable(str(self.path), action, error.strerror or str(error), hint=hint)

@@ -165,6 +165,101 @@ def test_acknowledged_records_that_were_cut_off_are_missed(folder: Path, remove:
         EmbeddedStore(folder).claim(1, first_seq=1)
 
 
+@pytest.mark.parametrize("volume", ["shortened", "gone"])
+def test_a_volume_whose_tip_cannot_be_read_stays_closed(folder: Path, volume: str) -> None:
+    """Its tip alone knows that acknowledged records are gone; an append would take their place."""
+    path, tip = folder / "volume-0001.sot", folder / "volume-0001.tip"
+    kept = tip.read_bytes()
+    tip.unlink()
+    tip.symlink_to(tip.name)
+    cut(folder, 3000)
+    if volume == "gone":
+        path.unlink()
+    before = path.read_bytes() if path.exists() else None
+    store = EmbeddedStore(folder)
+    for _ in range(3):
+        with pytest.raises(StoreUnavailable, match=r"volume-0001\.tip.*symbolic links"):
+            store.claim(1, first_seq=1)
+        with pytest.raises(StoreUnavailable, match=r"volume-0001\.tip.*symbolic links"):
+            store.head(1)
+    assert (path.read_bytes() if path.exists() else None) == before
+    tip.unlink()
+    tip.write_bytes(kept)
+    with pytest.raises(DamagedLog, match="are gone"):
+        store.claim(1, first_seq=1)
+    store.close()
+
+
+def _failing_at(monkeypatch: pytest.MonkeyPatch, call: int, error: BaseException) -> list[int]:
+    """Let the n-th `os.pread` from now fail; the list grows by one with each call."""
+    pread, calls = os.pread, list[int]()
+
+    def read(descriptor: int, size_bytes: int, offset: int) -> bytes:
+        calls.append(offset)
+        if len(calls) == call:
+            raise error
+        return pread(descriptor, size_bytes, offset)
+
+    monkeypatch.setattr(os, "pread", read)
+    return calls
+
+
+@pytest.mark.parametrize(
+    ("error", "seen"),
+    [
+        (OSError(errno.EIO, "Input/output error"), StoreUnavailable),
+        (KeyboardInterrupt(), KeyboardInterrupt),
+    ],
+)
+def test_a_first_look_that_breaks_off_anywhere_begins_from_the_start(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException, seen: type[BaseException]
+) -> None:
+    """What it had taken in would otherwise stand without the check of the volume's end."""
+    offset, _, _ = spans(folder, 1)[-1]
+    cut(folder, (folder / "volume-0001.sot").stat().st_size - offset)
+    with monkeypatch.context() as patched:
+        calls = _failing_at(patched, 0, error)
+        with pytest.raises(DamagedLog, match="are gone"):
+            EmbeddedStore(folder).claim(1, first_seq=1)
+    assert len(calls) > 10
+    for call in range(1, len(calls) + 1):
+        store = EmbeddedStore(folder)
+        with monkeypatch.context() as patched:
+            _failing_at(patched, call, error)
+            with pytest.raises(seen):
+                store.claim(1, first_seq=1)
+        with pytest.raises(DamagedLog, match="are gone"):
+            store.claim(1, first_seq=1)
+        store.close()
+
+
+def test_a_folder_that_cannot_be_listed_is_no_empty_store(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = EmbeddedStore(folder, create=False)
+
+    def refuse(*_: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(os, "listdir", refuse)
+    monkeypatch.setattr(os, "scandir", refuse)
+    for call in (store.symbols, store.damages, lambda: EmbeddedStore(folder, create=False)):
+        with pytest.raises(StoreUnavailable, match=f"{folder}.*Permission denied"):
+            call()
+
+
+def test_a_block_that_the_disk_does_not_give_is_no_damage(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = EmbeddedStore(folder)
+    blocks = store.scan(1)
+    _failing_at(monkeypatch, 1, OSError(errno.EIO, "Input/output error"))
+    with pytest.raises(StoreUnavailable, match=r"reading in .*0001\.sot failed: Input/output"):
+        next(blocks)
+    assert frames_of(store, 1) == run_of(RECORDS, 1)
+    store.close()
+
+
 @pytest.mark.parametrize("name", ["volume-0001.sot", "store.json"])
 def test_a_file_that_is_gone_is_missed(folder: Path, name: str) -> None:
     (folder / name).unlink()
