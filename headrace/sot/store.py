@@ -112,7 +112,8 @@ class Block:
 class Parked:
     """A record that does not continue its chain, kept aside until its predecessor arrives.
 
-    Two of them are the same if all but `reason` is equal: parking one again is a no-op.
+    Two of them are the same if all but `reason` is equal. Parking one again changes the reason, if
+    that is another, in one atomic step: it stays parked all the time.
 
     Attributes:
         seq: its output_seq.

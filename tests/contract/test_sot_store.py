@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from headrace.sot.chain import follow
+from headrace.sot.exceptions import StoreUnavailable
 from headrace.sot.frames import bodies, identity
 from headrace.sot.opening import open_store
 from headrace.sot.position import genesis
@@ -23,6 +24,7 @@ from headrace.sot.store import Answer, Head, Parked, SotStore
 from tests.support.cassandra import cassandra
 from tests.support.sot_chains import Chain, fresh_chain, stored_frames
 from tests.support.sot_stores import BACKENDS, Backend, make_backend
+from tests.support.sot_streams import made, write
 
 __all__ = ["cassandra"]
 
@@ -292,6 +294,53 @@ def test_parked_records_come_back_by_unsigned_sequence(backend: Backend, store: 
     assert [record.body for record in left] == [b"first, but other", b"middle", b"last"]
     store.park([records[2]])
     assert len(list(store.parked(7))) == 4
+
+
+def test_parking_again_changes_the_reason_and_nothing_else(
+    backend: Backend, store: SotStore
+) -> None:
+    records = [Parked(7, seq, b"body", "gap") for seq in (3, 2**63, U64_MAX)]
+    store.park(records)
+    changed = replace(records[1], reason="fork")
+    store.park([records[0], changed])
+    wanted = [records[0], changed, records[2]]
+    assert list(store.parked(7)) == wanted
+    assert list(backend.open().parked(7)) == wanted
+    store.unpark([records[1]])
+    assert list(backend.open().parked(7)) == [records[0], records[2]]
+
+
+class _Failing:
+    """A store whose n-th change of what is parked finds no space."""
+
+    def __init__(self, store: SotStore, change: int) -> None:
+        self._store = store
+        self.left = change
+
+    def __getattr__(self, name: str) -> object:
+        if name in ("park", "unpark"):
+            self.left -= 1
+            if self.left == 0:
+                raise StoreUnavailable("there", "writing", "No space left on device")
+        return getattr(self._store, name)
+
+
+def test_a_parked_record_that_turns_out_to_be_a_fork_is_kept_at_every_moment(
+    backend: Backend, store: SotStore
+) -> None:
+    records, others = made(20, symbols=1), made(20, symbols=1, seed=2)
+    write(store, [*records[:1], others[2]])
+    assert [parked.reason for parked in store.parked(1)] == ["gap"]
+    for change in range(1, 10):
+        failing = _Failing(backend.open(), change)
+        try:
+            write(failing, records)  # type: ignore[arg-type]
+        except StoreUnavailable:
+            assert [parked.body for parked in backend.open().parked(1)] == [others[2].body]
+        else:
+            break
+    assert change > 1
+    assert [parked.reason for parked in backend.open().parked(1)] == ["fork"]
 
 
 def test_many_parked_records(store: SotStore) -> None:

@@ -20,7 +20,7 @@ class SymbolIndex:
     """One symbol: its head, where its blocks lie (16 bytes each), what is parked.
 
     Attributes:
-        parked: where the entry lies that holds it.
+        parked: where the entry lies that holds it, and why it is parked.
         damage: what was found wrong with it; nothing behind it is indexed.
     """
 
@@ -30,7 +30,7 @@ class SymbolIndex:
     position: Position | None = None
     first_seqs: array[int] = field(default_factory=lambda: array("Q"))
     offsets: array[int] = field(default_factory=lambda: array("Q"))
-    parked: dict[Key, int] = field(default_factory=dict)
+    parked: dict[Key, tuple[int, str]] = field(default_factory=dict)
     verified: Position | None = None
     damage: DamagedLog | None = None
 

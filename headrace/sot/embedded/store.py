@@ -189,11 +189,15 @@ class EmbeddedStore:
                 volume: Volume, symbol_id: int = symbol_id, group: list[Parked] = group
             ) -> list[tuple[Entry, bytes]]:
                 known = volume.index(symbol_id).parked
-                new = {key_of(record): record for record in group}
-                fresh = [record for key, record in new.items() if key not in known]
-                if not fresh:
+                given = {key_of(record): record for record in group}
+                changed = [
+                    record
+                    for key, record in given.items()
+                    if key not in known or known[key][1] != record.reason
+                ]
+                if not changed:
                     return []
-                return [make(Kind.PARK, symbol_id, raw=pack_parked(fresh))]
+                return [make(Kind.PARK, symbol_id, raw=pack_parked(changed))]
 
             self._volume_of(symbol_id).append(plan)
 
@@ -260,10 +264,10 @@ class EmbeddedStore:
             raise damage
 
     def _parked(
-        self, volume: Volume, symbol_id: int, places: list[tuple[Key, int]]
+        self, volume: Volume, symbol_id: int, places: list[tuple[Key, tuple[int, str]]]
     ) -> Iterator[Parked]:
         held: dict[int, dict[Key, Parked]] = {}
-        for key, offset in places:
+        for key, (offset, _) in places:
             if offset not in held:
                 if len(held) >= 8:
                     held.pop(next(iter(held)))

@@ -328,7 +328,7 @@ class Volume:
             _, raw = self.read(offset)
             if entry.kind is Kind.PARK:
                 for record in unpack_parked(entry.symbol_id, raw):
-                    index.parked[key_of(record)] = offset
+                    index.parked[key_of(record)] = offset, record.reason
             else:
                 for key in unpack_keys(raw):
                     index.parked.pop(key, None)

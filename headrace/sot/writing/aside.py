@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import groupby
 from typing import Final
 
@@ -62,13 +63,16 @@ class Aside:
                 return False
             self._there.add(key)
         self.count += 1
-        self._new.append(Parked(self._symbol_id, seq, body, reason))
         if reason == "gap" and (self.least is None or seq < self.least):
             self.least = seq
-        self._new_bytes += len(body)
+        self._add(Parked(self._symbol_id, seq, body, reason))
+        return True
+
+    def _add(self, record: Parked) -> None:
+        self._new.append(record)
+        self._new_bytes += len(record.body)
         if len(self._new) >= _TOGETHER or self._new_bytes >= _TOGETHER_BYTES:
             self.flush()
-        return True
 
     def _recount(self) -> None:
         """Look before saying that it is full: what came twice lies there once."""
@@ -90,11 +94,14 @@ class Aside:
             self._new.clear()
             self._new_bytes = 0
 
-    def recast(self, records: list[Parked], reason: str) -> None:
-        """Keep these for another reason than before: as evidence, no longer as candidates."""
-        if records:
-            self._store.unpark(records)
-            self._store.park([Parked(old.symbol_id, old.seq, old.body, reason) for old in records])
+    def reclassify(self, records: list[Parked], reason: str) -> None:
+        """Keep these for another reason than before: as evidence, no longer as candidates.
+
+        They stay parked all the time: the store changes the reason in place.
+        """
+        for record in records:
+            self._add(replace(record, reason=reason))
+        self.flush()
 
     def let_go(self, next_seq: int) -> None:
         """Let go of what was taken, if all of it is stored."""

@@ -324,7 +324,7 @@ class SymbolWriter:
             reason = "a parked record has other content than the one stored there since"
             error = ForkError(self.symbol_id, parked.seq, reason)
             self._report(error.kind, parked.seq, error.message)
-        aside.recast(forks, "fork")
+        aside.reclassify(forks, "fork")
         if self._held:
             self._take_held(arrived_s)
         if aside.taken and not self.pending:
