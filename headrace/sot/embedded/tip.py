@@ -1,8 +1,9 @@
-"""How far a volume went when it was last closed: if it is shorter now, something was cut off.
+"""How far a volume went when its tip was last written: if it is shorter now, its end was cut off.
 
-A log alone cannot tell that its end is missing. The tip is a small file beside it, replaced as a
-whole at every close and every few hundred entries; it names every symbol's head, so that what is
-missing can be named.
+A log alone cannot show that its end is missing. The tip is a small file beside it; it names every
+symbol's head, so that what is missing can be named. A writer replaces it when it closes the volume,
+and before that whenever `TIP_EVERY_ENTRIES` entries have been appended since. What a writer that
+was killed has appended since then no tip knows.
 """
 
 from __future__ import annotations
@@ -11,12 +12,16 @@ import os
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import msgspec
 from xxhash import xxh3_64_hexdigest
 
-from headrace.sot.embedded.files import write_all
+from headrace.sot.embedded.files import sync_folder, write_all
 from headrace.sot.exceptions import DamagedLog
+
+#: A tip costs two fsyncs, of the file and of the folder; this often they cannot be felt.
+TIP_EVERY_ENTRIES: Final = 4096
 
 
 class _Tip(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -42,7 +47,7 @@ class Tip:
 
 
 def write_tip(path: Path, tip: Tip) -> None:
-    """Replace the tip, durable.
+    """Replace the tip as a whole; durable when it returns.
 
     Raises:
         OSError: if the disk does not take it.
@@ -61,6 +66,7 @@ def write_tip(path: Path, tip: Tip) -> None:
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+    sync_folder(path.parent)
 
 
 def read_tip(path: Path) -> Tip | None:

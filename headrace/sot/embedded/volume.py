@@ -19,7 +19,6 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
 
 from headrace.faults import kill_point
 from headrace.sot.embedded.asides import key_of, unpack_keys, unpack_parked
@@ -43,13 +42,10 @@ from headrace.sot.embedded.files import (
     write_all,
 )
 from headrace.sot.embedded.index import SymbolIndex
-from headrace.sot.embedded.tip import Tip, read_tip, write_tip
+from headrace.sot.embedded.tip import TIP_EVERY_ENTRIES, Tip, read_tip, write_tip
 from headrace.sot.embedded.walk import Found, Spoilt, TornTail, walk
 from headrace.sot.exceptions import DamagedLog, NewerLog, StoreUnavailable
 from headrace.sot.position import Position
-
-#: A tip costs two fsyncs; this often it cannot be felt.
-_TIP_EVERY_ENTRIES: Final = 4096
 
 #: Looks at the index under the lock and says what to append.
 Plan = Callable[["Volume"], Sequence[tuple[Entry, bytes]]]
@@ -129,8 +125,8 @@ class Volume:
                 entries = plan(self)
                 if entries:
                     self._write(entries)
-            if self._wrote and self._entries - self._tip_entries >= _TIP_EVERY_ENTRIES:
-                self._write_tip()
+                    if self._entries - self._tip_entries >= TIP_EVERY_ENTRIES:
+                        self._write_tip()
 
     def read(self, offset: int) -> tuple[Entry, bytes]:
         """The entry at `offset` with its payload, every byte of it checked.
@@ -159,7 +155,8 @@ class Volume:
                 return
             try:
                 if self._wrote and self._tip_entries < self._entries:
-                    self._write_tip()
+                    with self._locked(fcntl.LOCK_EX):
+                        self._write_tip()
             finally:
                 os.close(self._descriptor)
                 self._descriptor = None
@@ -466,6 +463,14 @@ class Volume:
             self._broken = f"a failed append could not be taken back: {error.strerror}"
 
     def _write_tip(self) -> None:
+        """Note how far the volume goes, as far as this process has read it.
+
+        Under the file's lock: a tip of another process that says more is left in its place.
+        """
+        there = self._read_tip()
+        if there is not None and there.entries >= self._entries:
+            self._tip_entries = there.entries
+            return
         heads = {
             symbol_id: index.position.next_seq
             for symbol_id, index in self.symbols.items()

@@ -260,6 +260,41 @@ def test_a_block_that_the_disk_does_not_give_is_no_damage(
     store.close()
 
 
+def test_a_tip_is_durable_in_its_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps: list[str] = []
+    fsync, replace = os.fsync, Path.replace
+
+    def sync(descriptor: int) -> None:
+        fsync(descriptor)
+        steps.append(f"sync {Path(f'/proc/self/fd/{descriptor}').readlink().name}")
+
+    def rename(path: Path, target: Path) -> Path:
+        steps.append(f"rename to {target.name}")
+        return replace(path, target)
+
+    store = EmbeddedStore(folder)
+    store.claim(1, first_seq=1)
+    monkeypatch.setattr(os, "fsync", sync)
+    monkeypatch.setattr(Path, "replace", rename)
+    store.close()
+    written, *after = steps
+    assert written.startswith("sync .volume-0001.tip.")
+    assert after == ["rename to volume-0001.tip", f"sync {folder.name}"]
+
+
+def test_a_tip_never_goes_back_behind_that_of_another_writer(folder: Path) -> None:
+    first, second = EmbeddedStore(folder), EmbeddedStore(folder)
+    first.claim(1, first_seq=1)
+    Chain.at(second.claim(1, first_seq=1)).write(second, 5)
+    second.close()
+    first.close()
+    size = (folder / "volume-0001.sot").stat().st_size
+    offset, first_seq, _ = spans(folder, 1)[-1]
+    cut(folder, size - offset)
+    with pytest.raises(DamagedLog, match=f"symbol 1, seq {first_seq} to .* are gone"):
+        EmbeddedStore(folder).claim(1, first_seq=1)
+
+
 @pytest.mark.parametrize("name", ["volume-0001.sot", "store.json"])
 def test_a_file_that_is_gone_is_missed(folder: Path, name: str) -> None:
     (folder / name).unlink()
