@@ -87,7 +87,7 @@ def open_audit(run_id: str, request: AuditRequest) -> Iterator[Audit]:
         ConfigurationError, StateError: something cannot be used.
         ConnectionFailed: nobody listens at the exchange's address.
     """
-    block = lake_of(request.access.lake)
+    block = lake_of(request.lake)
     store = block.store()
     try:
         stored = _stored_in(store)

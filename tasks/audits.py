@@ -120,7 +120,7 @@ def _fetched(audit: Audit, products: Sequence[str]) -> tuple[ProductReceipt, ...
 
 def _mapped(audit: Audit, task: Task[..., Any], products: Sequence[str]) -> dict[str, Any]:
     """What the task returned for each product; a crashed one its error, one called off None."""
-    workers = audit.request.access.workers
+    workers = audit.request.workers
     with ThreadPoolTaskRunner(max_workers=workers) as pool:
         ended = map_in_waves(
             pool,

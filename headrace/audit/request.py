@@ -3,53 +3,96 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import timedelta
+from typing import Annotated, Any, Self
+
+from pydantic import Field, field_validator, model_validator
 
 from headrace.audit.exceptions import NothingToAudit, NotInLake
-from headrace.errors import ConfigurationError
-from headrace.pull.request import PullRequest
+from headrace.exchange.products import canonical_products
+from headrace.pull.request import SPAN, ExchangeAccess, Product, PullRequest, parse_span
+from headrace.run.parameters import Form
 
 
-@dataclass(frozen=True, slots=True)
-class AuditRequest:
+class AuditRequest(ExchangeAccess):
     """An audit of some products of a lake, or of all that it holds.
 
-    Args:
-        products: canonical ids; empty for all in the lake.
-        deep: read rows too, not names and footers alone.
-        heal: repair, fetch what is missing, and audit again.
-        offline: send no request; the newest id known is the newest stored.
-        lag: trades may still be missing for so long; None: they may not.
-        access: lake, exchange, rate and pools, as a pull would use them; its products mean nothing.
-
-    Raises:
-        ConfigurationError: if `heal` and `offline`, or `lag` and `offline`, are both set.
+    `products` are canonical ids; empty for all in the lake. `lag` is how long trades may still be
+    missing; None: they may not. Pools, exchange and rate are those of the healing.
     """
 
-    products: tuple[str, ...]
-    deep: bool
-    heal: bool
-    offline: bool
-    lag: timedelta | None
-    access: PullRequest
+    products: Annotated[
+        tuple[str, ...],
+        Field(
+            title="Products",
+            description="Product ids in the lake; empty for all that it holds.",
+            examples=[["BTC-USD", "ETH-USD"], []],
+        ),
+        Form(list[Product], empty=[], argument=True),
+    ] = ()
+    deep: Annotated[
+        bool,
+        Field(
+            title="Read every row",
+            description="Read every row too, and recompute order, uniqueness, counts and digests.",
+            examples=[False],
+        ),
+    ] = False
+    heal: Annotated[
+        bool,
+        Field(
+            title="Repair and fetch",
+            description="Repair, fetch what is missing, and audit again. Nothing is deleted that "
+            "is not proven.",
+            examples=[False],
+        ),
+    ] = False
+    offline: Annotated[
+        bool,
+        Field(
+            title="Without the exchange",
+            description="Send no request; compare with the newest trade in the lake.",
+            examples=[True],
+        ),
+    ] = False
+    lag: Annotated[
+        timedelta | None,
+        Field(
+            title="Lag allowed",
+            description="Trades may be missing for so long, such as 15m; empty if they may not.",
+            examples=["15m", "1h"],
+        ),
+        SPAN,
+    ] = None
 
-    def __post_init__(self) -> None:
+    @field_validator("products", mode="before")
+    @classmethod
+    def _canonical(cls, products: Any) -> tuple[str, ...]:
+        return tuple(canonical_products([str(product) for product in products]))
+
+    @field_validator("lag", mode="before")
+    @classmethod
+    def _span(cls, value: Any) -> Any:
+        return parse_span(value) if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
         if self.heal and self.offline:
-            raise ConfigurationError(
-                "heal and offline exclude each other: healing fetches what is missing",
-                hint="Leave one of them out",
+            raise ValueError(
+                "heal and offline exclude each other: healing fetches what is missing. Leave one "
+                "of them out"
             )
         if self.lag is not None and self.offline:
-            raise ConfigurationError(
-                "lag and offline exclude each other: without the exchange nobody knows of newer "
-                "trades",
-                hint="Leave one of them out",
+            raise ValueError(
+                "lag and offline exclude each other: without the exchange no newer trade is "
+                "known. Leave one of them out"
             )
+        return self
 
     def pull_of(self, products: Sequence[str]) -> PullRequest:
         """The backfill of these products: it fetches what is missing and nothing else."""
-        return self.access.model_copy(update={"products": tuple(products)})
+        access = {name: getattr(self, name) for name in ExchangeAccess.model_fields}
+        return PullRequest(products=tuple(products), **access)
 
 
 def chosen_products(asked: Sequence[str], stored: Sequence[str], location: str) -> tuple[str, ...]:

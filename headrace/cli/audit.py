@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 from rich.console import Console
@@ -13,20 +13,12 @@ from rich.table import Table
 from rich.text import Text
 
 from headrace.audit.report import AuditReport
+from headrace.audit.request import AuditRequest
 from headrace.audit.wording import ending, remarks, summary_row, totals_line
 from headrace.cli.console import silence_prefect_console
 from headrace.cli.exits import Exit, exit_of_error, exit_of_status
-from headrace.cli.pull import (
-    DRAIN_S,
-    INTERRUPTED_DRAIN_S,
-    AsJson,
-    BaseUrl,
-    ChunkConcurrency,
-    LakeOption,
-    OutageLimit,
-    RateOption,
-    Workers,
-)
+from headrace.cli.options import command
+from headrace.cli.pull import DRAIN_S, INTERRUPTED_DRAIN_S
 from headrace.cli.server import api_for_run, bounded_exit
 from headrace.cli.server.run import say_on_stderr
 from headrace.errors import HeadraceError
@@ -45,37 +37,8 @@ _COLUMNS = ("product", "status", "trades", "watermark", "newest", "missing", "wr
 _WORDS = ("product", "status")
 
 
-def audit(
-    products: Annotated[
-        list[str] | None, typer.Argument(help="Product ids; none: all that the lake holds.")
-    ] = None,
-    deep: Annotated[
-        bool, typer.Option("--deep", help="Read every row too: order, uniqueness, digests.")
-    ] = False,
-    heal: Annotated[
-        bool, typer.Option("--heal", help="Repair, fetch what is missing, and audit again.")
-    ] = False,
-    offline: Annotated[
-        bool, typer.Option("--offline", help="Send no request; the newest is the newest stored.")
-    ] = False,
-    lag: Annotated[
-        str, typer.Option("--lag", help="Trades may be missing for so long, such as 15m.")
-    ] = "",
-    workers: Workers = 3,
-    chunk_concurrency: ChunkConcurrency = 5,
-    lake: LakeOption = "",
-    base_url: BaseUrl = "",
-    rate: RateOption = [],  # noqa: B006 - typer reads it, nobody changes it
-    outage_limit_s: OutageLimit = 1800.0,
-    as_json: AsJson = False,
-) -> None:
-    """Find out whether products are complete and sound in the lake; with --heal, make them so.
-
-    Exit code 0: complete and sound; 4: something is missing or wrong, and named.
-    """
-    parameters = {name: value for name, value in locals().items() if name != "as_json"}
-    parameters |= {"rate": ",".join(rate), "products": products or []}
-    import_module("flows.audit_requests").audit_request(parameters)
+def _audit(parameters: dict[str, Any], as_json: bool) -> None:
+    AuditRequest.checked(**parameters)
     try:
         report = _report_of(parameters, _mute if as_json else say_on_stderr)
     except HeadraceError as error:
@@ -137,3 +100,14 @@ def _report_of(parameters: Mapping[str, Any], say: Callable[[str], None]) -> Aud
 
 def _mute(_line: str) -> None:
     """Say nothing: standard error stays empty for `--json`, too."""
+
+
+audit = command(
+    AuditRequest,
+    _audit,
+    name="audit",
+    text="""Find out whether products are complete and sound in the lake; with --heal, make them so.
+
+    Exit code 0: complete and sound; 4: something is missing or wrong, and named.
+    """,
+)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from importlib import import_module
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
@@ -15,110 +15,30 @@ from headrace.cli.common import logs_are_json, say_error
 from headrace.cli.console import silence_prefect_console
 from headrace.cli.display import Display
 from headrace.cli.exits import Exit, exit_of_error, exit_of_summary
+from headrace.cli.options import command
 from headrace.cli.server import api_for_run, bounded_exit
 from headrace.errors import HeadraceError
 from headrace.leases import give_back_claims
 from headrace.pull.admission import admission, refused
 from headrace.pull.loglines import log_run
 from headrace.pull.receipts import Summary
+from headrace.pull.request import IngestRequest, PullRequest
 from headrace.settings import load_settings
 from headrace.signals import leave_on_signals
 
 #: How long the last logs and events may take to reach the UI.
 DRAIN_S, INTERRUPTED_DRAIN_S = 5.0, 1.5
 
-Products = Annotated[list[str], typer.Argument(help="Product ids, such as BTC-USD.")]
-FromId = Annotated[int, typer.Option(min=0, help="First trade id wanted; 0: from the beginning.")]
-ToId = Annotated[int, typer.Option(min=0, help="Last trade id wanted; 0: up to the newest.")]
-Since = Annotated[str, typer.Option(help="First time wanted (ISO 8601, UTC).")]
-Until = Annotated[str, typer.Option(help="Last time wanted.")]
-Last = Annotated[str, typer.Option(help="Only this length of time up to now: 15m, 1h, 7d.")]
-FullRefresh = Annotated[
-    bool, typer.Option("--full-refresh", help="Fetch again what is stored already.")
-]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Plan only: pages, requests, time, bytes.")]
-OnlyFailed = Annotated[
-    bool, typer.Option("--only-failed", help="Only what the last run tried and did not get.")
-]
-PagesPerChunk = Annotated[
-    int, typer.Option(min=0, max=1000, help="Pages one chunk task walks; 0 chooses.")
-]
-Workers = Annotated[int, typer.Option(min=1, max=50, help="Products at once.")]
-ChunkConcurrency = Annotated[
-    int,
-    typer.Option(min=0, max=50, help="Chunks at once per product; 0 chooses by the latency."),
-]
-LakeOption = Annotated[
-    str, typer.Option(help="A folder, s3://bucket/prefix or block:NAME. [HEADRACE_LAKE]")
-]
-BaseUrl = Annotated[
-    str, typer.Option(help="Address of the exchange or block:NAME. [HEADRACE_COINBASE_URL]")
-]
-RateOption = Annotated[
-    list[str],
-    typer.Option(
-        help="What the exchange allows: 10/s, or 10/s,100/m (repeatable), or block:NAME; "
-        "none lifts it, for simulators. [HEADRACE_RATE]"
-    ),
-]
-OutageLimit = Annotated[
-    float, typer.Option(min=0, help="Seconds to wait for an exchange that is down.")
-]
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON summary on stdout, nothing else.")]
 
-
-def backfill(
-    products: Products,
-    from_id: FromId = 0,
-    to_id: ToId = 0,
-    since: Since = "",
-    until: Until = "",
-    last: Last = "",
-    full_refresh: FullRefresh = False,
-    dry_run: DryRun = False,
-    only_failed: OnlyFailed = False,
-    pages_per_chunk: PagesPerChunk = 0,
-    workers: Workers = 3,
-    chunk_concurrency: ChunkConcurrency = 5,
-    lake: LakeOption = "",
-    base_url: BaseUrl = "",
-    rate: RateOption = [],  # noqa: B006 - typer reads it, nobody changes it
-    outage_limit_s: OutageLimit = 1800.0,
-    as_json: AsJson = False,
+def run_flow(
+    name: str, kind: type[PullRequest], parameters: Mapping[str, Any], *, as_json: bool
 ) -> None:
-    """Fetch every trade of some products that is not in the lake yet."""
-    parameters = {name: value for name, value in locals().items() if name != "as_json"}
-    parameters["rate"] = ",".join(rate)
-    run_flow("backfill", parameters, as_json=as_json)
-
-
-def ingest(
-    products: Products,
-    dry_run: DryRun = False,
-    pages_per_chunk: PagesPerChunk = 0,
-    workers: Workers = 3,
-    chunk_concurrency: ChunkConcurrency = 5,
-    lake: LakeOption = "",
-    base_url: BaseUrl = "",
-    rate: RateOption = [],  # noqa: B006 - typer reads it, nobody changes it
-    outage_limit_s: OutageLimit = 1800.0,
-    as_json: AsJson = False,
-) -> None:
-    """Fetch what is new of some products since the last run."""
-    parameters = {name: value for name, value in locals().items() if name != "as_json"}
-    parameters["rate"] = ",".join(rate)
-    run_flow("ingest", parameters, as_json=as_json)
-
-
-def run_flow(name: str, parameters: Mapping[str, Any], *, as_json: bool) -> None:
     """Check the parameters, have an API, run the flow and end the process with its exit code.
 
     Raises:
         ConfigurationError: a parameter cannot be used; nothing was started.
     """
-    from flows.pull_requests import pull_request
-
-    request, settings = pull_request(name, parameters), load_settings()
+    request, settings = kind.checked(**parameters), load_settings()
     display = Display(quiet=as_json, as_lines=logs_are_json())
     code, began = Exit.FAILED, time.monotonic()
     try:
@@ -178,3 +98,17 @@ def _run(flow: Callable[..., Any], parameters: Mapping[str, Any]) -> BaseExcepti
         return error
     outcome = state.result(raise_on_failure=False)
     return outcome if isinstance(outcome, BaseException) else None
+
+
+backfill = command(
+    PullRequest,
+    lambda parameters, as_json: run_flow("backfill", PullRequest, parameters, as_json=as_json),
+    name="backfill",
+    text="Fetch every trade of some products that is not in the lake yet.",
+)
+ingest = command(
+    IngestRequest,
+    lambda parameters, as_json: run_flow("ingest", IngestRequest, parameters, as_json=as_json),
+    name="ingest",
+    text="Fetch what is new of some products since the last run.",
+)

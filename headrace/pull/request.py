@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from headrace.durations import LONGEST_S
-from headrace.errors import ConfigurationError
 from headrace.exchange.products import canonical_products
 from headrace.exchange.times import parse_time
 from headrace.exchange.transport import checked_base_url
 from headrace.quota import parse_rates
+from headrace.run.parameters import Form, Parameters
 
 MAX_IN_FLIGHT = 200
 
 #: `lake`, `base_url` and `rate` may name saved configuration instead: `block:NAME`.
 BLOCK_PREFIX = "block:"
-
-Workers = Annotated[int, Field(ge=1, le=50)]
-ChunkConcurrency = Annotated[int, Field(ge=0, le=50)]
 
 _SPAN = re.compile(r"([0-9]+)([smhdw])")
 #: Trades are younger than this, and moments stay within what a datetime can hold.
@@ -30,45 +27,221 @@ _LAST_YEAR = 9998
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
-class PullRequest(BaseModel):
-    """A backfill or an ingest of some products.
+Product = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 
-    Args:
-        products: canonical ids, each once.
-        planner: `backfill` asks for everything in the range, `ingest` for what is new.
-        from_id, to_id: inclusive id range; None leaves that end open.
-        since, until, last: the same as times; resolved to ids by asking the exchange.
-        full_refresh: fetch again what is stored already.
-        dry_run: plan only.
-        only_failed: only what the last run tried and did not get.
-        pages_per_chunk: pages one chunk walks; 0 lets the plan decide.
-        workers: products at once.
-        chunk_concurrency: chunks at once per product; 0 derives it from the measured latency.
-        lake: a folder, s3://bucket/prefix, or block:NAME.
-        base_url: address of the exchange's API, or block:NAME.
-        rate: what the exchange allows, or block:NAME.
-        outage_limit_s: how long a run waits for an exchange that is down.
+
+def _text(pattern: str) -> Any:
+    """A text of a form that is empty, or matches.
+
+    What a form can refuse it refuses, before there is a run. A pattern may be more generous than
+    the check of the request, never stricter.
+    """
+    return Annotated[str, Field(pattern=rf"^$|{pattern}")]
+
+
+_MOMENT = Form(
+    _text(r"^\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?(Z|[+-]\d\d:?(\d\d)?)?)?)?$"), empty=""
+)
+_MOMENTS = ["2024-01-01", "2024-01-01T12:00:00Z"]
+_RATE = r"\s*\d+\s*/\s*\d*\s*[A-Za-z]+\s*"
+SPAN = Form(_text(r"^\s*0*[1-9][0-9]*[smhdw]\s*$"), empty="")
+RATE = _text(rf"^{_RATE}(,{_RATE})*$|^\s*[nN][oO][nN][eE]\s*$|^block:.*\S")
+
+
+class ExchangeAccess(Parameters):
+    """What every run needs that talks to an exchange and to a lake."""
+
+    workers: Annotated[
+        int,
+        Field(
+            ge=1, le=50, title="Products at once", description="Products at once.", examples=[3, 5]
+        ),
+    ] = 3
+    chunk_concurrency: Annotated[
+        int,
+        Field(
+            ge=0,
+            le=50,
+            title="Chunks at once per product",
+            description="Chunks at once per product; 0 chooses by the measured latency.",
+            examples=[0, 12],
+        ),
+    ] = 5
+    lake: Annotated[
+        str,
+        Field(
+            min_length=1,
+            title="Lake",
+            description="A folder, s3://bucket/prefix or block:NAME; empty for the configured one.",
+            examples=["data/lake", "s3://bucket/trades", "block:ours"],
+        ),
+        Form(str, empty="", setting="lake"),
+    ]
+    base_url: Annotated[
+        str,
+        Field(
+            title="Exchange",
+            description="Address of the exchange or block:NAME; empty for the configured one.",
+            examples=["https://api.exchange.coinbase.com", "block:mine"],
+        ),
+        Form(
+            _text(r"^[hH][tT][tT][pP][sS]?://[^/?#@\s]+(/[^?#\s]*)?$|^block:.*\S"),
+            empty="",
+            setting="coinbase_url",
+        ),
+    ]
+    rate: Annotated[
+        str,
+        Field(
+            title="Rate",
+            description="What the exchange allows, such as 10/s or 10/s,100/m, or block:NAME; none "
+            "lifts it.",
+            examples=["10/s", "10/s,100/m", "block:signed"],
+        ),
+        Form(RATE, empty="", setting="rate", joined=True),
+    ]
+    outage_limit_s: Annotated[
+        float,
+        Field(
+            ge=0,
+            le=LONGEST_S,
+            title="Patience in seconds",
+            description="Seconds to wait for an exchange that is down before the run fails.",
+            examples=[1800, 60],
+        ),
+    ] = 1800.0
+
+    @field_validator("lake", "base_url", "rate")
+    @classmethod
+    def _named(cls, value: str) -> str:
+        if value.startswith(BLOCK_PREFIX) and not value.removeprefix(BLOCK_PREFIX).strip():
+            raise ValueError(f"{BLOCK_PREFIX} is not followed by the name of a block")
+        return value
+
+    @field_validator("base_url")
+    @classmethod
+    def _url(cls, value: str) -> str:
+        return value if value.startswith(BLOCK_PREFIX) else checked_base_url(value)
+
+    @field_validator("rate")
+    @classmethod
+    def _rate(cls, value: str) -> str:
+        if not value.startswith(BLOCK_PREFIX):
+            parse_rates(value)
+        return value
+
+    @model_validator(mode="after")
+    def _few_in_flight(self) -> Self:
+        in_flight = self.workers * self.chunk_concurrency
+        if in_flight > MAX_IN_FLIGHT:
+            raise ValueError(
+                f"workers {self.workers} x chunk_concurrency {self.chunk_concurrency} is "
+                f"{in_flight} requests in flight; at most {MAX_IN_FLIGHT} are allowed"
+            )
+        return self
+
+
+class PullRequest(ExchangeAccess):
+    """A backfill of some products: everything in a range of ids or of times.
+
+    `products` are canonical ids, each once. `planner` says which of the two pulls it is: `backfill`
+    asks for everything in the range, `ingest` for what is new. Id ranges are inclusive; `since`,
+    `until` and `last` become ids by asking the exchange. None leaves an end open.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    internal: ClassVar[frozenset[str]] = frozenset({"planner"})
 
-    products: tuple[str, ...] = Field(min_length=1)
+    products: Annotated[
+        tuple[str, ...],
+        Field(
+            min_length=1,
+            title="Products",
+            description="Product ids as the exchange lists them, such as BTC-USD.",
+            examples=[["BTC-USD", "ETH-USD"]],
+        ),
+        Form(Annotated[list[Product], Field(min_length=1)], argument=True),
+    ]
     planner: Literal["backfill", "ingest"] = "backfill"
-    from_id: Annotated[int, Field(ge=1)] | None = None
-    to_id: Annotated[int, Field(ge=1)] | None = None
-    since: datetime | None = None
-    until: datetime | None = None
-    last: timedelta | None = None
-    full_refresh: bool = False
-    dry_run: bool = False
-    only_failed: bool = False
-    pages_per_chunk: Annotated[int, Field(ge=0, le=1000)] = 0
-    workers: Workers = 3
-    chunk_concurrency: ChunkConcurrency = 5
-    lake: Annotated[str, Field(min_length=1)]
-    base_url: str
-    rate: str
-    outage_limit_s: Annotated[float, Field(ge=0, le=LONGEST_S)] = 3600.0
+    from_id: Annotated[
+        int | None,
+        Field(
+            ge=1,
+            title="From trade id",
+            description="First trade id wanted; 0 means from the beginning.",
+            examples=[1, 900_000_000],
+        ),
+        Form(Annotated[int, Field(ge=0)], empty=0),
+    ] = None
+    to_id: Annotated[
+        int | None,
+        Field(
+            ge=1,
+            title="To trade id",
+            description="Last trade id wanted; 0 means up to the newest.",
+            examples=[0, 900_999_999],
+        ),
+        Form(Annotated[int, Field(ge=0)], empty=0),
+    ] = None
+    since: Annotated[
+        datetime | None,
+        Field(
+            title="Since",
+            description="First time wanted (ISO 8601, UTC unless it says otherwise); empty for no "
+            "limit.",
+            examples=_MOMENTS,
+        ),
+        _MOMENT,
+    ] = None
+    until: Annotated[
+        datetime | None,
+        Field(
+            title="Until", description="Last time wanted; empty for no limit.", examples=_MOMENTS
+        ),
+        _MOMENT,
+    ] = None
+    last: Annotated[
+        timedelta | None,
+        Field(
+            title="Last",
+            description="Only this length of time up to now, such as 1h or 7d; empty for no limit.",
+            examples=["1h", "7d"],
+        ),
+        SPAN,
+    ] = None
+    full_refresh: Annotated[
+        bool,
+        Field(
+            title="Fetch again what is stored",
+            description="Fetch again what is stored already.",
+            examples=[False],
+        ),
+    ] = False
+    dry_run: Annotated[
+        bool,
+        Field(
+            title="Plan only",
+            description="Plan only - pages, requests, time at the quota, bytes.",
+            examples=[True],
+        ),
+    ] = False
+    only_failed: Annotated[
+        bool,
+        Field(
+            title="Only what failed last time",
+            description="Only what the last run tried and did not get.",
+            examples=[False],
+        ),
+    ] = False
+    pages_per_chunk: Annotated[
+        int,
+        Field(
+            ge=0,
+            le=1000,
+            title="Pages per chunk",
+            description="Pages of 1,000 trades that one chunk task walks; 0 chooses.",
+            examples=[0, 16],
+        ),
+    ] = 0
 
     @field_validator("products", mode="before")
     @classmethod
@@ -103,33 +276,8 @@ class PullRequest(BaseModel):
             raise ValueError("longer than any history")
         return span
 
-    @field_validator("lake", "base_url", "rate")
-    @classmethod
-    def _named(cls, value: str) -> str:
-        if value.startswith(BLOCK_PREFIX) and not value.removeprefix(BLOCK_PREFIX).strip():
-            raise ValueError(f"{BLOCK_PREFIX} is not followed by the name of a block")
-        return value
-
-    @field_validator("base_url")
-    @classmethod
-    def _url(cls, value: str) -> str:
-        return value if value.startswith(BLOCK_PREFIX) else checked_base_url(value)
-
-    @field_validator("rate")
-    @classmethod
-    def _rate(cls, value: str) -> str:
-        if not value.startswith(BLOCK_PREFIX):
-            parse_rates(value)
-        return value
-
     @model_validator(mode="after")
     def _consistent(self) -> PullRequest:
-        if self.workers * self.chunk_concurrency > MAX_IN_FLIGHT:
-            raise ValueError(
-                f"workers {self.workers} x chunk_concurrency {self.chunk_concurrency} is "
-                f"{self.workers * self.chunk_concurrency} requests in flight; "
-                f"at most {MAX_IN_FLIGHT} are allowed"
-            )
         if self.last is not None and self.since is not None:
             raise ValueError("last and since both set the start; give one of them")
         if self.from_id is not None and (self.since is not None or self.last is not None):
@@ -145,16 +293,14 @@ class PullRequest(BaseModel):
         return self
 
 
-def build_request(**fields: Any) -> PullRequest:
-    """A checked request.
+class IngestRequest(PullRequest):
+    """An ingest of some products: what is new since the last run, without a range."""
 
-    Raises:
-        ConfigurationError: naming the first field that cannot be used, and why.
-    """
-    try:
-        return PullRequest(**fields)
-    except ValidationError as error:
-        raise ConfigurationError(_first_problem(error)) from error
+    internal: ClassVar[frozenset[str]] = frozenset(
+        {"planner", "from_id", "to_id", "since", "until", "last", "full_refresh", "only_failed"}
+    )
+
+    planner: Literal["ingest"] = "ingest"
 
 
 def parse_moment(text: str) -> datetime:
@@ -185,18 +331,3 @@ def parse_span(text: str) -> timedelta:
         return timedelta(**{_UNITS[match[2]]: int(match[1])})
     except OverflowError as error:
         raise ValueError(f"{text!r} is longer than any history") from error
-
-
-def _first_problem(error: ValidationError) -> str:
-    first = error.errors()[0]
-    cause = (first.get("ctx") or {}).get("error")
-    reason = str(cause) if cause is not None else first["msg"]
-    name = ".".join(str(part) for part in first["loc"])
-    if not name:
-        return reason
-    return f"{name}: {reason} (given: {_shown(first.get('input'))})"
-
-
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else text[:77] + "..."

@@ -15,7 +15,7 @@ from support.looker import assert_vault_equals, extract
 from headrace.errors import ConfigurationError
 from headrace.looker.content import TYPES
 from headrace.looker.extract.exceptions import UnknownFolder
-from headrace.looker.extract.request import build_extract_request
+from headrace.looker.extract.request import ExtractRequest
 from headrace.looker.vault import Status as Ended
 from headrace.looker.vault import Vault
 from headrace.pull.receipts import Status
@@ -390,12 +390,12 @@ def test_recorded_bodies_pass_byte_for_byte(vault):
 )
 def test_what_cannot_be_meant_is_refused_in_one_line(fields, said):
     with pytest.raises(ConfigurationError, match=said) as refused:
-        build_extract_request(**{"vault": "v", **fields})
+        ExtractRequest.checked(**{"vault": "v", **fields})
     assert "\n" not in str(refused.value)
 
 
 def test_types_are_taken_in_any_form():
-    request = build_extract_request(vault="v", types=["dashboards", "look,users"])
+    request = ExtractRequest.checked(vault="v", types=["dashboards", "look,users"])
     assert request.chosen == ("user", "look", "dashboard")
 
 

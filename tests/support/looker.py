@@ -22,7 +22,7 @@ from headrace.looker.extract.job import TypeJob
 from headrace.looker.extract.mapping import in_threads
 from headrace.looker.extract.progress import ExtractProgress
 from headrace.looker.extract.receipts import Status, TypeReceipt
-from headrace.looker.extract.request import build_extract_request
+from headrace.looker.extract.request import ExtractRequest
 from headrace.looker.extract.session import choose_session, ending_of
 from headrace.looker.extract.writer import Writer
 from headrace.looker.vault import Vault
@@ -81,7 +81,7 @@ def extract(
     **fields: Any,
 ) -> Extracted:
     """One extraction, its session ended as a run ends it."""
-    request = build_extract_request(vault=str(vault_path), **fields)
+    request = ExtractRequest.checked(vault=str(vault_path), **fields)
     stop = stop or StopEvent()
     with (
         client_of(

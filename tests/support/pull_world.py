@@ -37,7 +37,7 @@ from headrace.pull.exceptions import CheckpointNotSaved, TokenBehind
 from headrace.pull.job import ProductJob
 from headrace.pull.progress import RunProgress
 from headrace.pull.receipts import ProductReceipt, Status
-from headrace.pull.request import build_request
+from headrace.pull.request import PullRequest
 from headrace.stopping import StopEvent
 from headrace.trades import RAW_SCHEMA
 from tests.lake_samples import trades
@@ -361,7 +361,7 @@ class PullProcess:
         self.checkpoints = _Checkpoints(world, self)
         self._lease: Lease | None = None
         self.lake = RawLake(self.store, EXCHANGE, GRID)
-        self.request = build_request(
+        self.request = PullRequest.checked(
             products=PRODUCT,
             planner=planner,
             lake=LAKE,

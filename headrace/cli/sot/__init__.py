@@ -6,10 +6,7 @@ import typer
 
 from headrace.cli.sot.gen import gen
 from headrace.cli.sot.head import head
-from headrace.cli.sot.migrate import migrate
-from headrace.cli.sot.recover import recover
-from headrace.cli.sot.verify import verify
-from headrace.cli.sot.write import write
+from headrace.cli.sot.running import migrate, recover, verify, write
 
 app = typer.Typer(help="The source-of-truth log of an engine's outputs.", no_args_is_help=True)
 app.command("gen")(gen)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli.sot.options import AsJson
+from headrace.cli.options import AsJson
 from headrace.errors import ConfigurationError
 from headrace.sot.gen.output import WRITERS
 from headrace.sot.gen.spec import FAULTS, StreamSpec

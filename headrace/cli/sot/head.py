@@ -10,8 +10,9 @@ from rich.console import Console
 from rich.table import Table
 
 from headrace.cli.exits import Exit
+from headrace.cli.options import AsJson
 from headrace.cli.sot.opened import opened_store
-from headrace.cli.sot.options import AsJson, StoreOption, SymbolsOption
+from headrace.cli.sot.options import StoreOption, SymbolsOption
 from headrace.errors import ConfigurationError
 from headrace.sot.exceptions import DamagedLog
 from headrace.sot.store import SotStore

@@ -1,4 +1,4 @@
-"""Run a flow of the log here, show what it did, end with its exit code."""
+"""The commands of the log that are flows: run here, shown, ended with the exit code."""
 
 from __future__ import annotations
 
@@ -17,12 +17,20 @@ from rich.text import Text
 from headrace.cli.common import say_error
 from headrace.cli.console import silence_prefect_console
 from headrace.cli.exits import Exit, exit_of_error, exit_of_status
+from headrace.cli.options import command
 from headrace.cli.pull import DRAIN_S, INTERRUPTED_DRAIN_S
 from headrace.cli.server import api_for_run, bounded_exit
 from headrace.cli.server.run import say_on_stderr
-from headrace.errors import HeadraceError
+from headrace.errors import ConfigurationError, HeadraceError
 from headrace.settings import load_settings
 from headrace.sot.reports import SotReport
+from headrace.sot.requests import (
+    MigrateRequest,
+    RecoverRequest,
+    SotRequest,
+    VerifyRequest,
+    WriteRequest,
+)
 
 _TICK_S = 0.5
 #: Rows of a table on a terminal; `--json` has the rest.
@@ -30,8 +38,17 @@ _MOST_ROWS = 40
 _MOST_PROBLEMS = 20
 
 
+def _command(name: str, request: type[SotRequest], text: str) -> Callable[..., None]:
+    """The command `headrace sot NAME`, which runs `flows.sot_NAME` here."""
+
+    def run(parameters: dict[str, Any], as_json: bool) -> None:
+        run_sot_flow(f"sot_{name}", parameters, request, as_json=as_json)
+
+    return command(request, run, name=name, text=text)
+
+
 def run_sot_flow(
-    name: str, parameters: Mapping[str, Any], request: type[Any], *, as_json: bool
+    name: str, parameters: Mapping[str, Any], request: type[SotRequest], *, as_json: bool
 ) -> NoReturn:
     """Check the parameters, have an API, run `flows.NAME.NAME`, end the process.
 
@@ -44,7 +61,11 @@ def run_sot_flow(
     Raises:
         ConfigurationError: a parameter cannot be used; nothing was started.
     """
-    import_module("flows.sot_requests").sot_request(request, parameters)
+    request.checked(**parameters)
+    if as_json and parameters.get("out") == "-":
+        raise ConfigurationError(
+            "standard output cannot hold both the replay and --json", hint="Name a file"
+        )
     # A replay to standard output has it for itself.
     console = Console(stderr=parameters.get("out") == "-")
     code = Exit.FAILED
@@ -148,3 +169,37 @@ def _progress_line(*, quiet: bool) -> Iterator[None]:
     finally:
         over.set()
         thread.join()
+
+
+write = _command(
+    "write",
+    WriteRequest,
+    """Put every record of a stream into its symbol's chain; what is there already stays.
+
+    Exit code 0: all of it is stored; 4: some was not, and is named; 1: nothing was.
+    """,
+)
+verify = _command(
+    "verify",
+    VerifyRequest,
+    """Find any damage, gap, fork or reordering in the log, and name it.
+
+    Exit code 0: nothing is wrong; 4: something is, and is named; 1: nothing good was found.
+    """,
+)
+recover = _command(
+    "recover",
+    RecoverRequest,
+    """Write the log as a stream equal to what came in; nothing damaged is handed on as good.
+
+    Exit code 0: all of it; 4: a part, in OUT.partial, and why; 1: nothing could be replayed.
+    """,
+)
+migrate = _command(
+    "migrate",
+    MigrateRequest,
+    """Lead an unsharded log over into the sharded one: begin, backfill, compare, switch, end.
+
+    Exit code 0: done; 4: the logs differ, or one is behind; 2: the step does not lead on from here.
+    """,
+)

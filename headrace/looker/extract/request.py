@@ -6,13 +6,13 @@ import os
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from headrace.errors import ConfigurationError
 from headrace.looker.client.connection import checked_looker_url
 from headrace.looker.content import TYPES, content_of
-from headrace.pull.request import BLOCK_PREFIX
+from headrace.pull.request import BLOCK_PREFIX, RATE
 from headrace.quota import parse_rates
+from headrace.run.parameters import Form, Parameters
 
 MOST_WORKERS = 50
 
@@ -21,44 +21,129 @@ IN_FOLDERS = ("folder", "look", "dashboard")
 
 
 def default_workers() -> int:
-    """Requests at once unless somebody says otherwise."""
+    """Requests at once by default."""
     return min(os.cpu_count() or 1, 8)
 
 
-class ExtractRequest(BaseModel):
+class ExtractRequest(Parameters):
     """An extraction.
 
-    Args:
-        types: content types, each once, in the order of `headrace.looker.content.TYPES`.
-        folder_ids: only what is in these folders (dashboards, looks, and the folders themselves).
-        recursive: and in the folders below them.
-        workers: requests at once.
-        batch_size: items on a page.
-        incremental: fetch only bodies that have changed, as far as listings tell.
-        full: a session from the beginning, whatever an earlier one left unfinished.
-        resume: go on with an unfinished session.
-        vault: path of the vault.
-        base_url: address of the Looker, block:NAME, or empty for the environment's.
-        rate: what the Looker allows, or block:NAME.
-        timeout_s: how long one request may take; 0 for the connection's own limits.
-        outage_limit_s: how long to wait for a Looker that is down.
+    `types` are content types, each once, in the order of `headrace.looker.content.TYPES`.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    types: tuple[str, ...] = ()
-    folder_ids: tuple[str, ...] = ()
-    recursive: bool = False
-    workers: Annotated[int, Field(ge=1, le=MOST_WORKERS)] = Field(default_factory=default_workers)
-    batch_size: Annotated[int, Field(ge=1, le=5000)] = 100
-    incremental: bool = False
-    full: bool = False
-    resume: bool = True
-    vault: Annotated[str, Field(min_length=1)]
-    base_url: str = ""
-    rate: str = "10/s,100/m"
-    timeout_s: Annotated[float, Field(ge=0)] = 0.0
-    outage_limit_s: Annotated[float, Field(ge=0)] = 1800.0
+    types: Annotated[
+        tuple[str, ...],
+        Field(
+            title="Content types",
+            description="Content types; empty for all twelve.",
+            examples=[["dashboard", "look"], list(TYPES)],
+        ),
+        Form(list[str], empty=[], flags=("--type", "-t")),
+    ] = ()
+    folder_ids: Annotated[
+        tuple[str, ...],
+        Field(
+            title="Folder ids",
+            description="Only dashboards and looks in these folders; empty for everything.",
+            examples=[["5", "7"]],
+        ),
+        Form(list[str], empty=[], flags=("--folder-id",)),
+    ] = ()
+    recursive: Annotated[
+        bool,
+        Field(
+            title="And the folders below",
+            description="And in the folders below them.",
+            examples=[True],
+        ),
+    ] = False
+    incremental: Annotated[
+        bool,
+        Field(
+            title="Only what has changed",
+            description="Fetch only bodies that have changed, as far as listings tell.",
+            examples=[True],
+        ),
+    ] = False
+    full: Annotated[
+        bool,
+        Field(
+            title="From the beginning",
+            description="Begin again, whatever an earlier run left unfinished.",
+            examples=[False],
+        ),
+    ] = False
+    resume: Annotated[
+        bool,
+        Field(
+            title="Go on where one broke off",
+            description="Go on with an unfinished run that was asked for the same.",
+            examples=[True],
+        ),
+    ] = True
+    workers: Annotated[
+        int,
+        Field(
+            ge=1,
+            le=MOST_WORKERS,
+            title="Requests at once",
+            description="Requests at once.",
+            examples=[8],
+            default_factory=default_workers,
+        ),
+    ]
+    batch_size: Annotated[
+        int,
+        Field(
+            ge=1, le=5000, title="Items on a page", description="Items on a page.", examples=[100]
+        ),
+    ] = 100
+    vault: Annotated[
+        str,
+        Field(
+            min_length=1,
+            title="Vault",
+            description="The vault, a SQLite file; empty for the configured one.",
+            examples=["data/looker.sqlite"],
+        ),
+        Form(str, empty="", setting="looker_vault"),
+    ]
+    base_url: Annotated[
+        str,
+        Field(
+            title="Looker",
+            description="Address of the Looker or block:NAME; empty for LOOKERSDK_BASE_URL.",
+            examples=["https://company.looker.com", "block:ours"],
+        ),
+        Form(environment="LOOKERSDK_BASE_URL"),
+    ] = ""
+    rate: Annotated[
+        str,
+        Field(
+            title="Rate",
+            description="What the Looker allows, such as 10/s,100/m, or block:NAME; none lifts it.",
+            examples=["10/s", "10/s,100/m", "block:signed"],
+        ),
+        Form(RATE, empty="", setting="looker_rate", joined=True),
+    ]
+    timeout_s: Annotated[
+        float,
+        Field(
+            ge=0,
+            title="Time limit of a request",
+            description="Seconds that one request may take; 0 for the connection's own limits.",
+            examples=[0, 120],
+        ),
+    ] = 0.0
+    outage_limit_s: Annotated[
+        float,
+        Field(
+            ge=0,
+            title="Patience in seconds",
+            description="Seconds to wait for a Looker that is down before the run fails.",
+            examples=[1800, 60],
+        ),
+    ] = 1800.0
 
     @field_validator("types", "folder_ids", mode="before")
     @classmethod
@@ -113,23 +198,6 @@ class ExtractRequest(BaseModel):
         }
 
 
-def build_extract_request(**fields: Any) -> ExtractRequest:
-    """A checked request.
-
-    Raises:
-        ConfigurationError: naming the first field that cannot be used, and why.
-    """
-    try:
-        return ExtractRequest(**fields)
-    except ValidationError as error:
-        first = error.errors()[0]
-        cause = (first.get("ctx") or {}).get("error")
-        name = ".".join(str(part) for part in first["loc"][:1])
-        reason = str(cause) if cause is not None else first["msg"]
-        shown = f" (given: {repr(first.get('input'))[:80]})" if name else ""
-        raise ConfigurationError(f"{name}: {reason}{shown}" if name else reason) from error
-
-
 def _singular(name: str) -> str:
     """`dashboards` is what people write."""
     plural = name.removesuffix("s")
@@ -140,6 +208,5 @@ __all__ = [
     "IN_FOLDERS",
     "MOST_WORKERS",
     "ExtractRequest",
-    "build_extract_request",
     "default_workers",
 ]

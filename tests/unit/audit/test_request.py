@@ -9,9 +9,8 @@ import pytest
 from headrace.audit.exceptions import NothingToAudit, NotInLake
 from headrace.audit.request import AuditRequest, chosen_products
 from headrace.errors import ConfigurationError
-from headrace.pull.request import build_request
 
-ACCESS = build_request(products=["ALL"], lake="x", base_url="http://127.0.0.1:1", rate="10/s")
+ACCESS = {"lake": "x", "base_url": "http://127.0.0.1:1", "rate": "10/s"}
 
 
 def test_none_asked_for_means_all() -> None:
@@ -28,17 +27,17 @@ def test_what_is_not_there_is_named_with_what_is() -> None:
 
 def test_healing_needs_the_exchange() -> None:
     with pytest.raises(ConfigurationError, match="exclude each other"):
-        AuditRequest((), deep=False, heal=True, offline=True, lag=None, access=ACCESS)
+        AuditRequest.checked(heal=True, offline=True, **ACCESS)
 
 
 def test_a_lag_needs_the_exchange() -> None:
     lag = timedelta(minutes=15)
     with pytest.raises(ConfigurationError, match="lag and offline exclude each other"):
-        AuditRequest((), deep=False, heal=False, offline=True, lag=lag, access=ACCESS)
+        AuditRequest.checked(offline=True, lag=lag, **ACCESS)
 
 
 def test_the_pull_of_a_healing_is_a_backfill_of_everything() -> None:
-    request = AuditRequest((), deep=False, heal=True, offline=False, lag=None, access=ACCESS)
+    request = AuditRequest.checked(heal=True, **ACCESS)
     pull = request.pull_of(["A"])
     assert (pull.products, pull.planner, pull.from_id, pull.full_refresh) == (
         ("A",),

@@ -11,7 +11,7 @@ from headrace.lake.exceptions import LakeUnusable
 from headrace.leases import LeaseHeld, SqliteLeases, Standing, hold
 from headrace.pull.admission import admission, refused
 from headrace.pull.receipts import Status
-from headrace.pull.request import build_request
+from headrace.pull.request import PullRequest
 from headrace.pull.turns import Turns
 
 
@@ -27,7 +27,7 @@ def lake(tmp_path: Path) -> str:
 
 def request_for(*products: str, lake: str, **more: object):
     fields = {"base_url": "http://127.0.0.1:1", "rate": "10/s", "planner": "backfill", **more}
-    return build_request(products=list(products), lake=lake, **fields)
+    return PullRequest.checked(products=list(products), lake=lake, **fields)
 
 
 def admitted(request, leases):

@@ -14,7 +14,7 @@ from headrace.pull.exceptions import TokenBehind
 from headrace.pull.job import ProductJob
 from headrace.pull.progress import RunProgress
 from headrace.pull.receipts import Status
-from headrace.pull.request import build_request
+from headrace.pull.request import PullRequest
 from headrace.stopping import StopEvent
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -50,7 +50,7 @@ def leases(tmp_path):
 def job(lake, leases):
     client = FakeClient(range(1, 3001))
     client.stats = SimpleNamespace(requests_for=lambda _product: client.requests)
-    request = build_request(
+    request = PullRequest.checked(
         products=["BTC-USD"], lake="here", base_url="http://127.0.0.1:1", rate="none"
     )
     return ProductJob(

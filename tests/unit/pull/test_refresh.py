@@ -18,7 +18,7 @@ from headrace.leases import LeaseHeld, SqliteLeases
 from headrace.pull.job import ProductJob
 from headrace.pull.progress import RunProgress
 from headrace.pull.receipts import Status
-from headrace.pull.request import build_request
+from headrace.pull.request import PullRequest
 from headrace.stopping import StopEvent
 from tests.support.stores import MemoryStore
 
@@ -65,7 +65,7 @@ def keep(lake: RawLake, lo: int, hi: int) -> None:
 def new_job(folder: Path, lake: RawLake, **asked: int) -> ProductJob:
     client = FakeClient(IDS)
     client.stats = SimpleNamespace(requests_for=lambda _product: client.requests)
-    request = build_request(
+    request = PullRequest.checked(
         products=PRODUCT,
         lake="here",
         base_url="http://127.0.0.1:1",

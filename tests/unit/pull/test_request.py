@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.errors import ConfigurationError
-from headrace.pull.request import MAX_IN_FLIGHT, build_request, parse_moment, parse_span
+from headrace.pull.request import MAX_IN_FLIGHT, PullRequest, parse_moment, parse_span
 
 COMPLETE = {"products": ["BTC-USD"], "lake": "lake", "base_url": "http://host", "rate": "10/s"}
 
 
 def asked(**fields):
-    return build_request(**{**COMPLETE, **fields})
+    return PullRequest.checked(**{**COMPLETE, **fields})
 
 
 def refusal(**fields) -> str:
@@ -39,7 +39,7 @@ def test_spans(text, span):
     assert asked(last=text).last == span
 
 
-@pytest.mark.parametrize("text", ["soon", "1", "h", "0h", "-1h", "1.5h", "1H", "1h30m", "", "１d"])
+@pytest.mark.parametrize("text", ["soon", "1", "h", "0h", "-1h", "1.5h", "1H", "1h30m", " ", "１d"])
 def test_what_is_no_span_is_refused_with_an_example(text):
     said = refusal(last=text)
     assert said.startswith("last: ")
@@ -89,7 +89,6 @@ def test_a_naive_datetime_is_utc_too():
     "text",
     [
         "yesterday",
-        "",
         "2024-13-01",
         "2024-02-30",
         "2024-01-01T25:00",
@@ -126,14 +125,11 @@ def test_what_is_no_moment_is_refused_by_name_and_text(field, text):
         ({"chunk_concurrency": -1}, "chunk_concurrency: "),
         ({"chunk_concurrency": 51}, "chunk_concurrency: "),
         ({"pages_per_chunk": 1001}, "pages_per_chunk: "),
-        ({"from_id": 0}, "from_id: "),
         ({"to_id": -1}, "to_id: "),
         ({"outage_limit_s": -1.0}, "outage_limit_s: "),
         ({"outage_limit_s": float("nan")}, "outage_limit_s: "),
-        ({"lake": ""}, "lake: "),
         ({"lake": "block:"}, "lake: block: is not followed by the name of a block"),
         ({"base_url": "block: "}, "base_url: block: is not followed"),
-        ({"base_url": ""}, "base_url '' is no http or https URL"),
         ({"base_url": "ftp://host"}, "'ftp://host' is no http or https URL"),
         ({"base_url": "http://"}, "'http://' is no http or https URL"),
         ({"rate": "fast"}, "rate 'fast'"),
@@ -176,6 +172,24 @@ def test_products_have_one_spelling_and_stand_once_in_their_order():
         "1INCH-USD",
     )
     assert asked(products="eth-usd,BTC-USD").products == ("ETH-USD", "BTC-USD")
+
+
+@pytest.mark.parametrize(
+    ("empty", "meant"),
+    [
+        ({"from_id": 0, "to_id": 0}, {"from_id": None, "to_id": None}),
+        ({"since": "", "until": "", "last": ""}, {"since": None, "until": None, "last": None}),
+        ({"lake": ""}, {"lake": "configured"}),
+        ({"base_url": ""}, {"base_url": "http://configured"}),
+        ({"rate": ""}, {"rate": "7/s"}),
+    ],
+)
+def test_what_a_form_leaves_empty_is_not_given(monkeypatch, empty, meant):
+    monkeypatch.setenv("HEADRACE_LAKE", "configured")
+    monkeypatch.setenv("HEADRACE_COINBASE_URL", "http://configured")
+    monkeypatch.setenv("HEADRACE_RATE", "7/s")
+    request = asked(**empty)
+    assert {name: getattr(request, name) for name in meant} == meant
 
 
 def test_saved_configuration_may_stand_for_values():

@@ -1,0 +1,1 @@
+"""What every run has, whatever its pipeline: checked parameters."""

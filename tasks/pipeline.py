@@ -1,0 +1,64 @@
+"""A pipeline as a Prefect flow: its flat parameters come from the model of its request."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from prefect import Flow, flow
+
+from headrace.run.parameters import Parameters
+
+Asked = TypeVar("Asked", bound=Parameters)
+
+
+def pipeline(name: str, request: type[Asked]) -> Callable[[Callable[[Asked], Any]], Flow[..., Any]]:
+    """A decorator that makes a flow from a function of a checked request.
+
+    The flow takes the request's parameters one by one, so that forms, deployments and
+    `prefect deployment run -p workers=5` set them; it has the function's docstring, completed by
+    what the model says of each parameter.
+
+    Args:
+        name: of the flow.
+        request: the model. A value that it refuses raises ConfigurationError before anything is
+            opened.
+    """
+
+    def decorate(run: Callable[[Asked], Any]) -> Flow[..., Any]:
+        signature = _signature(request)
+
+        def flow_function(*args: Any, **kwargs: Any) -> Any:
+            return run(request.checked(**signature.bind(*args, **kwargs).arguments))
+
+        flow_function.__name__ = run.__name__
+        flow_function.__qualname__ = run.__qualname__
+        flow_function.__module__ = run.__module__
+        flow_function.__doc__ = _docstring(run, request)
+        flow_function.__signature__ = signature  # type: ignore[attr-defined]
+        return flow(name=name, persist_result=False, log_prints=False)(flow_function)
+
+    return decorate
+
+
+def _signature(request: type[Parameters]) -> inspect.Signature:
+    """The parameters of a request, those that must be given first."""
+    given = [
+        inspect.Parameter(
+            parameter.name,
+            inspect.Parameter.POSITIONAL_OR_KEYWORD,
+            default=inspect.Parameter.empty if parameter.default is ... else parameter.default,
+            annotation=parameter.annotation,
+        )
+        for parameter in request.parameters()
+    ]
+    return inspect.Signature(
+        sorted(given, key=lambda parameter: parameter.default is not inspect.Parameter.empty)
+    )
+
+
+def _docstring(run: Callable[..., Any], request: type[Parameters]) -> str:
+    """Prefect takes the help of a form's field from the section `Args`."""
+    lines = [f"    {each.name}: {each.description}" for each in request.parameters()]
+    return "\n".join([inspect.getdoc(run) or "", "", "Args:", *lines])
