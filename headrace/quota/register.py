@@ -33,6 +33,22 @@ class State(NamedTuple):
     episode: int
 
 
+class Noted(NamedTuple):
+    """What one process has noted of itself; replaced as a whole, so that a rollback can undo it.
+
+    Attributes:
+        grants: permits given to it.
+        at: when it last wrote that, in nanoseconds.
+        waiting: the threads that waited then, by lane.
+        owners: how many processes had the file open then; 0: not yet looked at.
+    """
+
+    grants: int = 0
+    at: int = 0
+    waiting: Sequence[int] = ()
+    owners: int = 0
+
+
 class Register:
     """This process's entry in a quota's file, and the state that all share.
 
@@ -40,24 +56,27 @@ class Register:
 
     Attributes:
         owner: the number of this process in the file.
-        owners: how many processes had the file open when that was last looked at; 0: not yet.
+        noted: what it has noted there of itself; who begins the transaction puts the former value
+            back if it is rolled back.
     """
 
     def __init__(self, path: Path, config: QuotaConfig, clock: Clock, longest: int) -> None:
         self.owner = 0
-        self.owners = 0
+        self.noted = Noted()
         self._path = path
         self._config = config
         self._clock = clock
         self._longest = longest
-        self._grants = 0
-        self._noted_at = 0
-        self._noted: Sequence[int] = ()
+
+    @property
+    def owners(self) -> int:
+        """How many processes had the file open when that was last looked at; 0: not yet."""
+        return self.noted.owners
 
     @property
     def alone(self) -> bool:
         """Whether no other process had the file open."""
-        return self.owners == 1
+        return self.noted.owners == 1
 
     # -- opening --------------------------------------------------------------------------------
 
@@ -123,7 +142,7 @@ class Register:
         self.owner = (
             connection.execute(
                 "INSERT INTO owners (pid, started, seen, grants) VALUES (?, ?, ?, ?)",
-                (process.pid, process.started, now, self._grants),
+                (process.pid, process.started, now, self.noted.grants),
             ).lastrowid
             or 0
         )
@@ -138,16 +157,17 @@ class Register:
         self, connection: sqlite3.Connection, now: int, grants: int, waiting: Sequence[int]
     ) -> None:
         """Count grants; write them, and who waits, now and then and when nobody is left."""
-        self._grants += grants
-        emptied = any(self._noted) and not any(waiting)
-        if now - self._noted_at < _NOTE_EVERY and not emptied:
+        before = self.noted
+        self.noted = before._replace(grants=before.grants + grants)
+        emptied = any(before.waiting) and not any(waiting)
+        if now - before.at < _NOTE_EVERY and not emptied:
             return
-        self._noted_at, self._noted = now, waiting
-        self.owners = connection.execute("SELECT count(*) FROM owners").fetchone()[0]
+        owners = connection.execute("SELECT count(*) FROM owners").fetchone()[0]
+        self.noted = Noted(self.noted.grants, now, waiting, owners)
         connection.execute(
             "UPDATE owners SET seen = ?, grants = ?, retry = ?, ingest = ?, backfill = ? "
             "WHERE owner = ?",
-            (now, self._grants, *waiting, self.owner),
+            (now, self.noted.grants, *waiting, self.owner),
         )
 
     # -- the shared state -----------------------------------------------------------------------

@@ -20,8 +20,9 @@ import logging
 import sqlite3
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Concatenate, ParamSpec, TypeVar
 
 from headrace.quota import schema
 from headrace.quota.clock import MS, Clock
@@ -36,6 +37,9 @@ from headrace.quota.storage import StateFile
 from headrace.quota.timing import Timing, windows
 
 log = logging.getLogger(__name__)
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 _INSERT = "INSERT INTO slots VALUES (?, ?, ?, 0, ?, ?, ?, ?)"
 _SETTLE = "UPDATE slots SET until = ?, settled = 1 WHERE seq = ? AND until > 0"
@@ -114,7 +118,7 @@ class SlotBook:
             is later than `by`.
         """
         with self._mutex:
-            return self._file.change(self._book, lane, weight, by, waiting, reach)
+            return self._change(self._book, lane, weight, by, waiting, reach)
 
     def tighten(self, slot: Slot, *, fix: bool = True) -> Slot | None:
         """Look again, before the moment, when earlier permits have settled.
@@ -124,7 +128,7 @@ class SlotBook:
         None when the booking is gone (the quota was reset or its file replaced).
         """
         with self._mutex:
-            return self._file.change(self._tighten, slot, fix)
+            return self._change(self._tighten, slot, fix)
 
     def confirm(self, slot: Slot) -> Slot | None:
         """Ask, when the moment has come, whether the booking still holds it.
@@ -142,12 +146,12 @@ class SlotBook:
         If it would, the booking is given back, and None is returned: book again.
         """
         with self._mutex:
-            return self._file.change(self._delay, slot)
+            return self._change(self._delay, slot)
 
     def give_back(self, slot: Slot) -> None:
         """Return a booking that will not be used."""
         with self._mutex:
-            self._file.change(self._give_back, slot)
+            self._change(self._give_back, slot)
 
     def settle(self, slot: Slot, until: int) -> None:
         """Note when a permit really left; written with this process's next booking.
@@ -170,22 +174,22 @@ class SlotBook:
     def flush(self) -> None:
         """Write at once what has settled."""
         with self._mutex:
-            self._file.change(self._write_settled)
+            self._change(_nothing_else)
 
     def status(self) -> BookStatus:
         """What the book looks like to all processes now."""
         with self._mutex:
-            return self._file.change(self._status)
+            return self._change(self._status)
 
     def moments(self) -> list[int]:
         """When the permits that are still remembered left, latest first."""
         with self._mutex:
-            return self._file.change(self._moments)
+            return self._change(self._moments)
 
     def forget(self) -> None:
         """Drop all bookings; those who wait book again."""
         with self._mutex:
-            self._file.change(_forget)
+            self._change(_forget)
 
     def least_wait(self, permits: int) -> int:
         """The least time, in nanoseconds, in which so many permits can go out."""
@@ -194,12 +198,12 @@ class SlotBook:
     def throttled(self, sent: int, pause: int) -> None:
         """See `Register.throttled`."""
         with self._mutex:
-            self.slowed = self._file.change(self._register.throttled, sent, pause).slowdown > 1
+            self.slowed = self._change(self._register.throttled, sent, pause).slowdown > 1
 
     def ease(self, sent: int) -> None:
         """See `Register.ease`."""
         with self._mutex:
-            self.slowed = self._file.change(self._register.ease, sent).slowdown > 1
+            self.slowed = self._change(self._register.ease, sent).slowdown > 1
 
     def hold(self) -> None:
         """Let no thread of this process into the file until `release`: a fork is under way."""
@@ -213,12 +217,42 @@ class SlotBook:
         """Settle, sign off and close the file."""
         with self._mutex:
             try:
-                self._file.change(self._leave)
+                self._change(self._register.leave)
             except QuotaUnavailable as error:
                 # Others see that this process has ended, and what it booked passes by itself.
                 log.warning("%s", error)
             finally:
                 self._file.close()
+
+    def _change(
+        self, work: Callable[Concatenate[sqlite3.Connection, P], T], *args: P.args, **kw: P.kwargs
+    ) -> T:
+        """Write what has settled, and do `work`, as one transaction; needs the mutex.
+
+        What this process remembers changes with the file or not at all: after a rollback (a full
+        disk, a locked file) the same permits are written by the next transaction.
+        """
+        noted = self._register.noted
+        # By index: other threads add to its end meanwhile.
+        settled = [self._left[place] for place in range(len(self._left))]
+
+        def transact(connection: sqlite3.Connection) -> T:
+            self._register.noted = noted  # begun once more on a new file if this one is damaged
+            for until, seq in settled:
+                if until:
+                    connection.execute(_SETTLE, (until, seq))
+                else:
+                    connection.execute(_VOID, (seq, seq))
+            return work(connection, *args, **kw)
+
+        try:
+            done = self._file.change(transact)
+        except BaseException:
+            self._register.noted = noted
+            raise
+        for _ in settled:
+            self._left.popleft()
+        return done
 
     # -- inside transactions --------------------------------------------------------------------
 
@@ -232,7 +266,6 @@ class SlotBook:
         reach: int,
     ) -> Slot | int:
         now = self._clock.now()
-        self._write_settled(connection)
         state = self._register.state(connection, now)
         self.slowed = state.slowdown > 1
         moment = self._timing.next_slot(connection, now, state, lane, weight, at_once=by == 0)
@@ -297,7 +330,6 @@ class SlotBook:
         return slot._replace(seq=row[0], at=row[1], until=row[2], tight=False, fixed=False)
 
     def _tighten(self, connection: sqlite3.Connection, slot: Slot, fix: bool) -> Slot | None:
-        self._write_settled(connection)
         now = self._clock.now()
         held = self._held(connection, slot)
         if held is None:
@@ -334,27 +366,17 @@ class SlotBook:
         if held is not None:
             connection.execute(_VOID, (held.seq - held.weight + 1, held.seq))
 
-    def _leave(self, connection: sqlite3.Connection) -> None:
-        self._write_settled(connection)
-        self._register.leave(connection)
-
     def _status(self, connection: sqlite3.Connection) -> BookStatus:
-        self._write_settled(connection)
         now = self._clock.now()
         state = self._register.state(connection, now)
         return BookStatus.read(connection, self.config, state, now)
 
     def _moments(self, connection: sqlite3.Connection) -> list[int]:
-        self._write_settled(connection)
         return [until for (until,) in connection.execute(_MOMENTS)]
 
-    def _write_settled(self, connection: sqlite3.Connection) -> None:
-        while self._left:
-            until, seq = self._left.popleft()
-            if until:
-                connection.execute(_SETTLE, (until, seq))
-            else:
-                connection.execute(_VOID, (seq, seq))
+
+def _nothing_else(_connection: sqlite3.Connection) -> None:
+    """For a transaction that only writes what has settled."""
 
 
 def _forget(connection: sqlite3.Connection) -> None:

@@ -88,7 +88,14 @@ class Volume:
         return self.path.with_suffix(".tip")
 
     def index(self, symbol_id: int) -> SymbolIndex:
-        """The symbol's index, a new one if it is not there yet."""
+        """What is known of the symbol, to plan an append by; an empty index if nothing is.
+
+        That one is not kept: the append may fail, and then the volume does not hold the symbol.
+        """
+        return self.symbols.get(symbol_id) or SymbolIndex(symbol_id)
+
+    def _kept_index(self, symbol_id: int) -> SymbolIndex:
+        """The symbol's index, to take in what the file says of it."""
         return self.symbols.setdefault(symbol_id, SymbolIndex(symbol_id))
 
     @contextmanager
@@ -243,7 +250,7 @@ class Volume:
             tip = read_tip(self._tip_path)
             for symbol_id in tip.heads if tip else ():
                 damage = DamagedLog(where, reason, symbol_id=symbol_id, hint=hint)
-                self.index(symbol_id).broken(damage)
+                self._kept_index(symbol_id).broken(damage)
         return DamagedLog(where, reason, hint=hint)
 
     @contextmanager
@@ -313,7 +320,7 @@ class Volume:
         return step
 
     def _apply(self, entry: Entry, offset: int) -> None:
-        index = self.index(entry.symbol_id)
+        index = self._kept_index(entry.symbol_id)
         if entry.kind is Kind.BLOCK:
             if index.damage is None:
                 index.grown(entry, offset)
@@ -333,7 +340,7 @@ class Volume:
     def _take_in_misfit(self, step: Found, reason: str) -> None:
         """A sound entry that does not follow: what came between is gone."""
         entry = step.entry
-        index = self.index(entry.symbol_id)
+        index = self._kept_index(entry.symbol_id)
         if entry.kind is Kind.CLAIM:
             index.epoch = entry.epoch
             self.damages.append(self._damage(step.offset, reason, entry))
@@ -357,7 +364,7 @@ class Volume:
         entry = step.entry
         self._entries = entry.number + 1
         self._last_check = step.check
-        index = self.index(entry.symbol_id)
+        index = self._kept_index(entry.symbol_id)
         if entry.kind is Kind.BLOCK:
             index.broken(damage)
         elif entry.kind is Kind.CLAIM:
@@ -378,7 +385,7 @@ class Volume:
             self._missing_end(self._tip)
 
     def _unindex(self, last: Found, damage: DamagedLog) -> None:
-        index = self.index(last.entry.symbol_id)
+        index = self._kept_index(last.entry.symbol_id)
         index.broken(damage)
 
     def _check_tip(self, tip: Tip) -> None:
@@ -395,7 +402,7 @@ class Volume:
         reason = f"its last {missing} bytes, which were acknowledged, are gone"
         named = 0
         for symbol_id, next_seq in tip.heads.items():
-            index = self.index(symbol_id)
+            index = self._kept_index(symbol_id)
             have = index.position.next_seq if index.position else 0
             if have < next_seq and index.damage is None:
                 damage = DamagedLog(

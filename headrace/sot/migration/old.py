@@ -281,10 +281,11 @@ class OldLog:
             db.execute("BEGIN IMMEDIATE")
             try:
                 yield db
+                db.execute("COMMIT")
             except BaseException:
-                db.execute("ROLLBACK")
+                if db.in_transaction:  # on a full disk SQLite has rolled back by itself
+                    db.execute("ROLLBACK")
                 raise
-            db.execute("COMMIT")
 
 
 def _checked(body: bytes) -> tuple[int, int, int, int]:
