@@ -9,7 +9,6 @@ starts with a dot, which readers of folders (Arrow, Spark, DuckDB's globs) skip.
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import re
 import secrets
@@ -26,6 +25,7 @@ from headrace.lake.exceptions import (
     StoreUnusable,
 )
 from headrace.lake.store import PROBE_KEY, StoredObject
+from headrace.locks import try_lock
 from headrace.paths import real_path
 
 _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{16}\.tmp")
@@ -148,7 +148,7 @@ class LocalStore:
                 try:
                     return _write_and_publish(temporary, path, content, publish)
                 except FileNotFoundError:
-                    # Swept between its creation and its lock, if the folder is still there.
+                    # Swept between its creation and its rename, if the folder is still there.
                     if not path.parent.is_dir():
                         raise
 
@@ -158,7 +158,9 @@ def _write_and_publish(
 ) -> bool:
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if not try_lock(descriptor):
+            # A sweep took it between its creation and here, and is about to remove it.
+            raise FileNotFoundError(temporary)
         half = len(content) // 2
         _write_all(descriptor, content[:half])
         kill_point("during-part")
@@ -207,10 +209,8 @@ def _remove_abandoned(temporary: Path) -> bool:
     except FileNotFoundError:
         return False
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    else:
+        if not try_lock(descriptor):
+            return False
         temporary.unlink(missing_ok=True)
         return True
     finally:

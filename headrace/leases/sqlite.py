@@ -21,6 +21,7 @@ from headrace.leases.exceptions import DamagedLeases, LeaseStoreUnavailable, New
 from headrace.leases.machine import THIS_MACHINE, Machine
 from headrace.leases.model import Grant, Holder, Row
 from headrace.leases.store import LeaseStore
+from headrace.locks import sqlite_holders
 
 FILE_NAME = "leases.sqlite"
 
@@ -176,8 +177,9 @@ class SqliteLeases(LeaseStore):
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
         if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR):
             return self._damaged(str(error))
+        if (holders := sqlite_holders(self.path, error)) is not None:
+            return LeaseStoreUnavailable(self.where, f"{error} by {holders}", hint=holders.way_out)
         hint = {
-            sqlite3.SQLITE_BUSY: "Another process has it locked; see who with: fuser -v",
             sqlite3.SQLITE_FULL: "Free some space on that disk and start again",
             sqlite3.SQLITE_READONLY: "Make the file and its folder writable for this user",
             sqlite3.SQLITE_CANTOPEN: "Make the file and its folder writable for this user",

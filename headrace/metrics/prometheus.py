@@ -9,12 +9,10 @@ Format: https://prometheus.io/docs/instrumenting/exposition_formats/ (text, 0.0.
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import os
-import time
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -27,6 +25,7 @@ from prometheus_client.core import Metric as Family
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
+from headrace.locks import LockTimeout, locked
 from headrace.metrics.catalogue import CATALOGUE, PRODUCT, Kind, Metric
 from headrace.metrics.distribution import BOUNDS_S, Distribution
 from headrace.metrics.exceptions import SinkError
@@ -62,6 +61,8 @@ class PrometheusFile:
                 values = self._known()
                 self._take_in(values, points)
                 self._replace(generate_latest(_registry(values)))
+        except LockTimeout as error:
+            raise SinkError(str(self.path), error.message, hint=error.hint) from error
         except OSError as error:
             raise SinkError(
                 str(self.path),
@@ -107,31 +108,9 @@ class PrometheusFile:
             os.fsync(file.fileno())
         fresh.replace(self.path)
 
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        lock = os.open(
-            self.path.with_name(f".{self.path.name}.lock"),
-            os.O_RDWR | os.O_CREAT | os.O_CLOEXEC,
-            0o644,
-        )
-        try:
-            self._lock(lock)
-            yield
-        finally:
-            os.close(lock)
-
-    def _lock(self, descriptor: int) -> None:
-        deadline = time.monotonic() + _LOCK_WAIT_S
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    problem = f"another run has kept it locked for {_LOCK_WAIT_S:g} s"
-                    raise SinkError(str(self.path), problem) from None
-                time.sleep(0.01)
-            else:
-                return
+    def _alone(self) -> AbstractContextManager[None]:
+        lock = self.path.with_name(f".{self.path.name}.lock")
+        return locked(lock, limit_s=_LOCK_WAIT_S, mode=0o644)
 
 
 class _Families(Collector):

@@ -40,7 +40,7 @@ from headrace.pull.refreshing import refresh_chunks
 from headrace.pull.request import PullRequest
 from headrace.pull.sources import check_source, source_host
 from headrace.pull.turns import HeldLease, Turns
-from headrace.quota import Lane
+from headrace.quota import Lane, QuotaUnavailable
 from headrace.stopping import StopEvent, Stopped
 
 log = logging.getLogger(__name__)
@@ -167,8 +167,9 @@ class ProductJob:
             return ChunkReceipt(chunk.span, None, error=stopped.message)
         except HeadraceError as error:
             log.warning("%s chunk %s-%s failed: %s", self.product, chunk.lo, chunk.hi, error)
-            if isinstance(error, StoreError) and not isinstance(error, ObjectMissing):
-                self._store_failed(error)
+            lake_failed = isinstance(error, StoreError) and not isinstance(error, ObjectMissing)
+            if lake_failed or isinstance(error, QuotaUnavailable):
+                self._end_early(error)
             return ChunkReceipt(chunk.span, None, error=str(error))
         finally:
             self._progress.busy(self._clock() - started)
@@ -287,10 +288,11 @@ class ProductJob:
         """Of the survey's pages: a run of hundreds of products keeps all its jobs."""
         self._fetching, self._survey = None, replace(self._survey, seen=())
 
-    def _store_failed(self, error: StoreError) -> None:
-        """Stop this product: what further chunks would fetch, at the quota's cost, cannot be kept.
+    def _end_early(self, error: HeadraceError) -> None:
+        """Stop this product: no further chunk could be kept by the lake, or get a permit.
 
-        A store that is only slow or away for a moment has been asked again and again by now.
+        A store that is only slow or away for a moment has been asked again and again by now, and
+        the quota's lock was waited for.
         """
         self._broken = self._broken or str(error)
         self.stop.set()

@@ -9,6 +9,7 @@ from pathlib import Path
 from urllib.parse import quote, unquote
 
 from headrace.errors import ConfigurationError
+from headrace.locks import LockTimeout, locked, sqlite_holders
 from headrace.quota import schema
 from headrace.quota.breaker_file import Breaker
 from headrace.quota.clock import Clock, MonotonicClock
@@ -16,7 +17,7 @@ from headrace.quota.config import BreakerConfig, QuotaConfig
 from headrace.quota.exceptions import QuotaUnavailable
 from headrace.quota.register import State
 from headrace.quota.status import NO_BOOK, BookStatus, BreakerStatus, QuotaStatus
-from headrace.quota.storage import locked
+from headrace.quota.storage import BUSY_TIMEOUT_S, lock_of
 
 _PREFIXES = ("quota-", "breaker-")
 _SUFFIX = ".sqlite"
@@ -104,8 +105,8 @@ def reset_quota(folder: Path, name: str, *, bookings: bool) -> None:
         return
     with (
         _problems_named(path),
-        locked(path),
-        closing(sqlite3.connect(path, timeout=5.0, isolation_level=None)) as connection,
+        locked(lock_of(path)),
+        closing(sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None)) as connection,
     ):
         connection.execute("BEGIN IMMEDIATE")
         connection.execute("UPDATE state SET slowdown = 1, blocked_until = 0, episode = 0")
@@ -151,7 +152,11 @@ def _reading(path: Path) -> Iterator[sqlite3.Connection]:
 def _problems_named(path: Path) -> Iterator[None]:
     try:
         yield
+    except LockTimeout as error:
+        raise QuotaUnavailable(path, error.message, hint=error.hint) from error
     except (OSError, sqlite3.Error) as error:
+        if (holders := sqlite_holders(path, error)) is not None:
+            raise QuotaUnavailable(path, f"{error} by {holders}", hint=holders.way_out) from error
         raise QuotaUnavailable(
             path, str(error), hint="The next run that uses it sets a damaged file aside"
         ) from error

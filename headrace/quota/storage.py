@@ -1,8 +1,9 @@
 """A SQLite file that many processes change in short turns.
 
-SQLite's own lock is neither fair nor quick when a dozen processes want it (it sleeps and tries
-again: waits of 0.8 to 1.5 s were measured). So a blocking `flock` on a file beside it stands in
-front of every transaction: the kernel queues those who wait, and a killed process lets go at once.
+SQLite's own lock is slow when a dozen processes want it (it sleeps for up to 100 ms and tries
+again: waits of 0.8 to 1.5 s were measured). So a `flock` on a file beside it, which is tried again
+after a fraction of a millisecond, stands in front of every transaction; it ends with its holder. A
+holder that is stopped is waited for with a limit (see `headrace.locks`).
 
 The lock file also outlives the database: when the database is missing while the lock file is
 there, somebody deleted it, and what it knew is unknown rather than nothing.
@@ -15,11 +16,11 @@ import logging
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
+from headrace.locks import LockTimeout, lock, sqlite_holders
 from headrace.quota.exceptions import QuotaUnavailable
 
 log = logging.getLogger(__name__)
@@ -31,22 +32,14 @@ _COMPANIONS = ("", "-wal", "-shm")
 _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
-@contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """The lock of a file that exists, for one who does not keep it open.
-
-    Raises:
-        OSError: it cannot be taken.
-    """
-    fd = os.open(_lock_of(path), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(fd)
+#: How long SQLite's own lock, which only another program can hold, is waited for.
+BUSY_TIMEOUT_S = 5.0
+# Once the lock was waited for in vain, the other threads of this process need not wait as long.
+_NEXT_LIMIT_S = 0.2
 
 
-def _lock_of(path: Path) -> Path:
+def lock_of(path: Path) -> Path:
+    """The lock file of a database."""
     return path.with_name(path.name + ".lock")
 
 
@@ -74,7 +67,7 @@ class StateFile:
         found: Callable[[sqlite3.Connection, bool], None],
     ) -> None:
         self.path = path
-        self._lock_path = _lock_of(path)
+        self._lock_path = lock_of(path)
         self._name, self._lock_name = os.fspath(path), os.fspath(self._lock_path)
         self._schema = schema
         self._version = version
@@ -84,6 +77,7 @@ class StateFile:
         self._known = self._there(self._lock_name)
         self._lock_fd = self._open_private(self._lock_path)
         self._inode: int | None = None
+        self._limit_s: float | None = None
         try:
             self._lock(check=False)
             self._connect(lost=self._known and not self._there(self._name))
@@ -162,14 +156,18 @@ class StateFile:
         if self._lock_fd < 0:
             raise QuotaUnavailable(self.path, "this process has closed it already")
         try:
-            fcntl.flock(self._lock_fd, fcntl.LOCK_EX)
+            lock(self._lock_fd, self._lock_path, limit_s=self._limit_s)
+            self._limit_s = None
             while _inode(self._lock_name) != os.fstat(self._lock_fd).st_ino:
                 self._make_folder()
                 fresh = self._open_private(self._lock_path)
                 os.close(self._lock_fd)
                 self._lock_fd = fresh
-                fcntl.flock(fresh, fcntl.LOCK_EX)
+                lock(fresh, self._lock_path, limit_s=self._limit_s)
             inode = _inode(self._name)
+        except LockTimeout as error:
+            self._limit_s = _NEXT_LIMIT_S
+            raise QuotaUnavailable(self.path, error.message, hint=error.hint) from error
         except OSError as error:
             self._unlock()
             raise self._unavailable(error) from error
@@ -219,7 +217,7 @@ class StateFile:
     def _prepare(self, *, lost: bool) -> None:
         os.close(self._open_private(self.path))
         self._connection = sqlite3.connect(
-            self.path, timeout=5.0, isolation_level=None, check_same_thread=False
+            self.path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False
         )
         # WAL survives a kill at any moment. No fsync: after a power cut there is a new boot, and
         # what an older boot wrote is not used.
@@ -279,6 +277,8 @@ class StateFile:
             raise self._unavailable(error) from error
 
     def _unavailable(self, error: OSError | sqlite3.Error) -> QuotaUnavailable:
+        if (holders := sqlite_holders(self.path, error)) is not None:
+            return QuotaUnavailable(self.path, f"{error} by {holders}", hint=holders.way_out)
         problem = error.strerror if isinstance(error, OSError) else str(error)
         return QuotaUnavailable(
             self.path, problem or str(error), hint="Check the folder, its permissions and the disk"

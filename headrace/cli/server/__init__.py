@@ -20,16 +20,15 @@ For another process that `up` keeps and `down` ends::
 
 Nothing here imports Prefect, except in the process of the server itself (`launch`, `serving`) and
 where it has been imported before. Modules: `managed` (the server), `process` (any process of ours,
-known by a token), `state` (the folder), `locks`, `address` (ports, health), `environment` (settings
-for server and clients), `bytecode`, `configured` (the user's own API), `run` (for the time of a
-command), `status`, `exit`.
+known by a token), `state` (the folder), `locks` (who uses it), `address` (ports, health),
+`environment` (settings for server and clients), `bytecode`, `configured` (the user's API), `run`
+(of a command), `status`, `exit`.
 """
 
 from headrace.cli.server.bytecode import use_bytecode_folder
 from headrace.cli.server.configured import ConfiguredApi, configured_api
 from headrace.cli.server.environment import client_environment
 from headrace.cli.server.exceptions import (
-    LockTimeoutError,
     ManagedProcessError,
     PortTakenError,
     ProcessStartError,
@@ -45,7 +44,6 @@ from headrace.cli.server.state import ProcessRecord, StateFolder
 
 __all__ = [
     "ConfiguredApi",
-    "LockTimeoutError",
     "ManagedProcessError",
     "ManagedServer",
     "NamedProcess",

@@ -40,20 +40,6 @@ class ProcessStopError(ManagedProcessError):
         self.pids = pids
 
 
-class LockTimeoutError(ManagedProcessError):
-    """Another command held the state folder for too long."""
-
-    def __init__(
-        self, path: Path, waited_s: float, *, holder: str = "another headrace command"
-    ) -> None:
-        super().__init__(
-            "lock",
-            f"{holder} has held {path} for {waited_s:.0f} s",
-            hint="Wake or end that process (`fuser -v` on the file shows it), and try again",
-        )
-        self.path = path
-
-
 class PortTakenError(ConfigurationError):
     """The port that was asked for is in use, or not ours to open."""
 

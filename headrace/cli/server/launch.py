@@ -17,10 +17,10 @@ from pathlib import Path
 
 import msgspec
 
-from headrace.cli.server.exceptions import LockTimeoutError
-from headrace.cli.server.locks import UsersLock, exclusive
+from headrace.cli.server.locks import UsersLock
 from headrace.cli.server.process import TOKEN_VARIABLE
 from headrace.cli.server.state import SERVER, StateFolder
+from headrace.locks import LockTimeout, locked
 
 _LOOK_EVERY_S = 1.0
 _LOOKS_BEFORE_THE_END = 3
@@ -56,14 +56,14 @@ def _is_wanted(folder: StateFolder, token: str) -> bool:
 
 def _says_that_it_ends(folder: StateFolder, token: str) -> bool:
     try:
-        with exclusive(folder.control_lock, timeout_s=_LOOK_EVERY_S):
+        with locked(folder.control_lock, limit_s=_LOOK_EVERY_S):
             if _is_wanted(folder, token):
                 return False
             record = folder.read_record(SERVER)
             if record is not None and record.token == token:
                 folder.write_record(msgspec.structs.replace(record, ending=True))
             return True
-    except LockTimeoutError:
+    except LockTimeout:
         # Somebody is at it: to use it or to stop it, which is no time to end by itself.
         return False
 

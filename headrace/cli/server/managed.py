@@ -14,10 +14,11 @@ import msgspec
 
 from headrace.cli.server import address
 from headrace.cli.server.environment import server_environment
-from headrace.cli.server.exceptions import LockTimeoutError, ProcessStartError, ServerElsewhereError
-from headrace.cli.server.locks import UsersLock, exclusive
+from headrace.cli.server.exceptions import ProcessStartError, ServerElsewhereError
+from headrace.cli.server.locks import UsersLock
 from headrace.cli.server.process import NamedProcess
 from headrace.cli.server.state import SERVER, ProcessRecord, StateFolder
+from headrace.locks import LockTimeout, locked
 from headrace.stopping import STOP, StopEvent
 
 logger = logging.getLogger(__name__)
@@ -146,7 +147,7 @@ class ManagedServer:
             ProcessStopError: a process is still there after SIGKILL.
         """
         # What uses the server goes first.
-        with exclusive(self.folder.control_lock, timeout_s=START_TIMEOUT_S):
+        with locked(self.folder.control_lock, limit_s=START_TIMEOUT_S):
             names = sorted(self.folder.record_names(), key=lambda name: (name == SERVER, name))
             return [name for name in names if self._stopped(name)]
 
@@ -196,9 +197,7 @@ class ManagedServer:
         return NamedProcess(self.folder, name).stop(grace_s=_END_TIMEOUT_S)
 
     def _controlled(self) -> AbstractContextManager[None]:
-        return exclusive(
-            self.folder.control_lock, timeout_s=START_TIMEOUT_S, sleep=self._stop.sleep
-        )
+        return locked(self.folder.control_lock, limit_s=START_TIMEOUT_S, sleep=self._stop.sleep)
 
     def _running_or_started(
         self,
@@ -273,10 +272,10 @@ class ManagedServer:
         grace_s = _INTERRUPTED_END_TIMEOUT_S if self._stop.is_set() else _END_TIMEOUT_S
         # Not with the stop event's sleep: it is set when we get here after a Ctrl-C.
         try:
-            with exclusive(self.folder.control_lock, timeout_s=_EXIT_LOCK_TIMEOUT_S):
+            with locked(self.folder.control_lock, limit_s=_EXIT_LOCK_TIMEOUT_S):
                 record = self.process.running()
                 if record is not None and not record.kept and self._users.is_unused():
                     self.process.stop(grace_s=grace_s)
-        except LockTimeoutError as error:
+        except LockTimeout as error:
             # The run itself is done: a process that keeps the lock must not change its result.
             logger.warning("the Prefect server is left to end by itself: %s", error)

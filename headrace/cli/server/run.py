@@ -71,7 +71,7 @@ def api_for_run(
 
     Raises:
         ConfigurationError: a settings file of Prefect's cannot be read.
-        StateFolderError, ProcessStartError, LockTimeoutError: the server cannot be had.
+        StateFolderError, ProcessStartError, LockTimeout: the server cannot be had.
     """
     configured = configured_api()
     if configured is not None:

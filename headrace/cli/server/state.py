@@ -3,7 +3,7 @@
 {HEADRACE_HOME}/prefect/            0700
     prefect.db                      Prefect's database (SQLite, write-ahead log)
     port                            the port that was used last
-    control.lock  users.lock        see `locks`
+    control.lock  users.lock        see docs/locks.md
     processes/{name}.json           who runs (see `ProcessRecord`)
     deployments.json                what is served (see `headrace.cli.deployments.note`)
     logs/{name}.log                 what it said; the one before as {name}.log.1

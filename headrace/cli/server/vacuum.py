@@ -10,10 +10,10 @@ import sqlite3
 from contextlib import closing
 from dataclasses import dataclass
 
-from headrace.cli.server.locks import exclusive
 from headrace.cli.server.process import NamedProcess
 from headrace.cli.server.state import SERVER, StateFolder
 from headrace.errors import StateError
+from headrace.locks import locked
 
 _LOCK_TIMEOUT_S = 30.0
 
@@ -33,12 +33,12 @@ def vacuum_database(folder: StateFolder) -> Vacuumed:
 
     Raises:
         StateError: somebody uses it, it is damaged, or the disk is full.
-        LockTimeoutError: another command is at it.
+        LockTimeout: another command is at it.
     """
     before = folder.database_bytes()
     if not folder.database.exists():
         return Vacuumed(0, 0)
-    with exclusive(folder.control_lock, timeout_s=_LOCK_TIMEOUT_S):
+    with locked(folder.control_lock, limit_s=_LOCK_TIMEOUT_S):
         if NamedProcess(folder, SERVER).running() is not None:
             raise StateError(
                 f"{folder.database} is in use: a server was started meanwhile",

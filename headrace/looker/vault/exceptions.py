@@ -95,13 +95,10 @@ class VaultOfAnother(StateError):
 
 
 class VaultBusy(HeadraceError):
-    """Somebody kept the file locked for longer than the patience of this process."""
+    """Another process kept the file locked for longer than the limit."""
 
-    def __init__(self, path: Path, reason: str) -> None:
-        super().__init__(
-            f"the vault {path} is locked by another program: {reason}",
-            hint=f"See who has it open: fuser -v {path}",
-        )
+    def __init__(self, path: Path, reason: str, *, hint: str) -> None:
+        super().__init__(f"the vault {path} cannot be written: {reason}", hint=hint)
         self.path = path
         self.reason = reason
 

@@ -1,9 +1,9 @@
 """The file of a vault: made whole, recognised, migrated, read by many, written by one at a time.
 
-Writers of this process queue for one connection, and processes queue for a `flock` on a file
+Writers of this process queue for one connection, and processes wait for a `flock` on a file
 beside the vault; inside stands a short `BEGIN IMMEDIATE`. SQLite's own lock alone would do, but it
-sleeps and tries again, which is slow and unfair with dozens of writers (docs/adr/0006). Readers
-have a connection per thread and, with write-ahead logging, wait for nobody.
+sleeps for up to 100 ms and tries again, which is slow with dozens of writers (docs/adr/0006).
+Readers have a connection per thread and, with write-ahead logging, wait for nobody.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from uuid import uuid4
 
+from headrace import locks
 from headrace.looker.vault import schema
 from headrace.looker.vault.exceptions import (
     VaultBusy,
@@ -29,10 +30,9 @@ from headrace.looker.vault.exceptions import (
 )
 from headrace.paths import real_path
 
-#: Somebody with another tool may hold SQLite's own lock for that long.
+#: How long another process is waited for, be it for the lock or for SQLite's own.
 BUSY_TIMEOUT_S = 60.0
 _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _JOURNAL_LIMIT_BYTES = 64 << 20
 
 
@@ -241,11 +241,18 @@ class VaultFile:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Keep other processes out; the kernel queues them, and lets go when one is killed."""
+        """Keep other processes out.
+
+        Raises:
+            VaultBusy: another one kept the lock for longer than the limit.
+        """
         if self._lock_fd < 0:
             lock = self._beside(".lock")
             self._lock_fd = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        fcntl.flock(self._lock_fd, fcntl.LOCK_EX)
+        try:
+            locks.lock(self._lock_fd, self._beside(".lock"), limit_s=BUSY_TIMEOUT_S)
+        except locks.LockTimeout as error:
+            raise VaultBusy(self.path, error.message, hint=error.hint) from error
         try:
             yield
         finally:
@@ -280,8 +287,8 @@ class VaultFile:
             return VaultForeign(self.path, str(error))
         if code in _DAMAGE or code == sqlite3.SQLITE_ERROR:
             return VaultDamaged(self.path, str(error))
-        if code in _BUSY:
-            return VaultBusy(self.path, str(error))
+        if (holders := locks.sqlite_holders(self.path, error)) is not None:
+            return VaultBusy(self.path, f"{error} by {holders}", hint=holders.way_out)
         return VaultUnusable(self.path, str(error))
 
     def _starts_as_ours(self) -> bool:

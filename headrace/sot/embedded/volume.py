@@ -21,6 +21,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from headrace.faults import kill_point
+from headrace.locks import LockTimeout, lock
 from headrace.sot.embedded.asides import key_of, unpack_keys, unpack_parked
 from headrace.sot.embedded.entry import (
     FORMAT,
@@ -105,7 +106,7 @@ class Volume:
             if self._descriptor is None and not self._open(create=False):
                 yield False
                 return
-            with self._locked(fcntl.LOCK_SH):
+            with self._locked(shared=True):
                 self._catch_up()
                 yield True
 
@@ -121,7 +122,7 @@ class Volume:
                 self._open(create=True)
             if self._read_only is not None:
                 raise self._unavailable("writing", self._read_only)
-            with self._locked(fcntl.LOCK_EX):
+            with self._locked(shared=False):
                 self._catch_up()
                 if self.torn is not None:
                     self._cut_torn_tail(self.torn)
@@ -162,7 +163,7 @@ class Volume:
                 return
             try:
                 if self._wrote and self._tip_entries < self._entries:
-                    with self._locked(fcntl.LOCK_EX):
+                    with self._locked(shared=False):
                         self._write_tip()
             finally:
                 os.close(self._descriptor)
@@ -254,9 +255,14 @@ class Volume:
         return DamagedLog(where, reason, hint=hint)
 
     @contextmanager
-    def _locked(self, how: int) -> Iterator[None]:
+    def _locked(self, *, shared: bool) -> Iterator[None]:
         descriptor = self._opened()
-        fcntl.flock(descriptor, how)
+        try:
+            lock(descriptor, self.path, shared=shared)
+        except LockTimeout as error:
+            raise StoreUnavailable(
+                str(self.path), "locking", error.message, hint=error.hint
+            ) from error
         try:
             yield
         finally:

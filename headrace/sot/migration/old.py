@@ -17,6 +17,7 @@ from typing import Final
 
 from xxhash import xxh3_64_intdigest
 
+from headrace.locks import sqlite_holders
 from headrace.sot.exceptions import (
     ChainError,
     DamagedLog,
@@ -271,6 +272,13 @@ class OldLog:
                 db.execute("PRAGMA synchronous = FULL")
                 yield db
         except sqlite3.DatabaseError as error:
+            if (holders := sqlite_holders(self.path, error)) is not None:
+                raise StoreUnavailable(
+                    str(self.path),
+                    "using the old log",
+                    f"{error} by {holders}",
+                    hint=holders.way_out,
+                ) from error
             if isinstance(error, sqlite3.OperationalError):
                 raise StoreUnavailable(str(self.path), "using the old log", str(error)) from error
             raise DamagedLog(str(self.path), str(error)) from error

@@ -1,9 +1,7 @@
-"""The locks of the state folder: exclusion, counting, and what a death leaves behind."""
+"""The locks of the state folder: a stopped holder, counting, and what a death leaves behind."""
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -11,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from headrace.cli.server import managed
-from headrace.cli.server.exceptions import LockTimeoutError
-from headrace.cli.server.locks import UsersLock, exclusive
+from headrace.cli.server.locks import UsersLock
+from tests.support.stopped import stopped_holder
 
 HOLD = """
 import sys
@@ -24,69 +22,14 @@ with UsersLock(Path(sys.argv[1])).held():
 """
 
 
-def test_the_second_waits_until_the_first_is_done(tmp_path: Path) -> None:
-    lock = tmp_path / "control.lock"
-    first = exclusive(lock, timeout_s=0)
-    first.__enter__()
-    sleeps: list[float] = []
-
-    def sleep(seconds: float) -> None:
-        sleeps.append(seconds)
-        if len(sleeps) == 3:
-            first.__exit__(None, None, None)
-
-    with exclusive(lock, timeout_s=60, sleep=sleep):
-        assert len(sleeps) == 3
-
-
-def test_who_waits_too_long_is_told_what_for(tmp_path: Path) -> None:
-    lock = tmp_path / "control.lock"
-    with (
-        exclusive(lock, timeout_s=0),
-        pytest.raises(LockTimeoutError, match=str(lock)),
-        exclusive(lock, timeout_s=0, sleep=lambda _: None),
-    ):
-        pytest.fail("two held it at once")
-
-
-HOLD_ALONE = """
-import sys
-from pathlib import Path
-from headrace.cli.server.locks import exclusive
-with exclusive(Path(sys.argv[1]), timeout_s=0):
-    print("held", flush=True)
-    sys.stdin.read()
-"""
-
-
-def test_a_frozen_holder_is_named_and_ends_no_run(
+def test_a_stopped_holder_of_the_servers_lock_is_named_and_ends_no_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(managed, "_EXIT_LOCK_TIMEOUT_S", 0.2, raising=False)
-    monkeypatch.setattr(managed, "START_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(managed, "_EXIT_LOCK_TIMEOUT_S", 0.2)
     server = managed.ManagedServer(tmp_path)
-    server.folder.path.mkdir(parents=True, exist_ok=True)
-    lock = server.folder.control_lock
-    with subprocess.Popen(
-        [sys.executable, "-c", HOLD_ALONE, str(lock)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as holder:
-        assert holder.stdout is not None
-        assert holder.stdout.readline() == b"held\n"
-        os.kill(holder.pid, signal.SIGSTOP)
-        os.waitid(os.P_PID, holder.pid, os.WSTOPPED | os.WNOWAIT)
-        try:
-            server._stop_if_unused()
-        finally:
-            holder.kill()
-    assert f"pid {holder.pid}, which is frozen" in caplog.text
-
-
-def test_an_error_inside_gives_the_lock_back(tmp_path: Path) -> None:
-    lock = tmp_path / "control.lock"
-    with pytest.raises(RuntimeError), exclusive(lock, timeout_s=0):
-        raise RuntimeError
-    with exclusive(lock, timeout_s=0):
-        pass
+    with stopped_holder(server.folder.control_lock) as pid:
+        server._stop_if_unused()
+    assert f"pid {pid}, which is stopped" in caplog.text
 
 
 def test_users_are_counted(tmp_path: Path) -> None:

@@ -11,8 +11,9 @@ import pytest
 
 from headrace.cli.server import ProcessRecord, StateFolder
 from headrace.cli.server.launch import watch
-from headrace.cli.server.locks import UsersLock, exclusive
+from headrace.cli.server.locks import UsersLock
 from headrace.cli.server.state import SERVER
+from headrace.locks import locked
 
 RECORD = ProcessRecord(name=SERVER, pid=1, token="mine", started_at=0.0, kept=False)
 
@@ -94,7 +95,7 @@ def test_while_a_command_is_at_it_it_does_not_end(
 ) -> None:
     monkeypatch.setattr("headrace.cli.server.launch._LOOK_EVERY_S", 0.01)
     folder.write_record(RECORD)
-    with exclusive(folder.control_lock, timeout_s=1), pytest.raises(StillWatchingError):
+    with locked(folder.control_lock, limit_s=1), pytest.raises(StillWatchingError):
         looks_until_the_end(folder)
     assert folder.read_record(SERVER) == RECORD
 
@@ -103,13 +104,13 @@ def test_whoever_came_just_before_it_said_so_keeps_it(
     folder: StateFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     @contextmanager
-    def after_somebody(path: Path, *, timeout_s: float) -> Iterator[None]:
+    def after_somebody(path: Path, *, limit_s: float) -> Iterator[None]:
         """They had the lock, and wanted the server to stay."""
         folder.write_record(msgspec.structs.replace(RECORD, kept=True))
-        with exclusive(path, timeout_s=timeout_s):
+        with locked(path, limit_s=limit_s):
             yield
 
-    monkeypatch.setattr("headrace.cli.server.launch.exclusive", after_somebody)
+    monkeypatch.setattr("headrace.cli.server.launch.locked", after_somebody)
     folder.write_record(RECORD)
     with pytest.raises(StillWatchingError):
         looks_until_the_end(folder)
