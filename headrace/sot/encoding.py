@@ -87,8 +87,9 @@ def encode(record: Record) -> bytes:
                 )
             )
             texts.append(update.client_order_id)
-        pieces.extend(
-            TRADE.pack(
+        # Loops: these are empty or short, and a generator costs more than its rounds.
+        for trade in record.trades:
+            packed = TRADE.pack(
                 trade.trade_id,
                 trade.symbol_id,
                 trade.taker_side,
@@ -99,10 +100,9 @@ def encode(record: Record) -> bytes:
                 trade.maker_user_id,
                 trade.taker_user_id,
             )
-            for trade in record.trades
-        )
-        pieces.extend(
-            BALANCE_EVENT.pack(
+            pieces.append(packed)
+        for event in record.balance_events:
+            packed = BALANCE_EVENT.pack(
                 event.user_id,
                 event.asset_id,
                 event.kind,
@@ -110,8 +110,7 @@ def encode(record: Record) -> bytes:
                 event.available,
                 event.frozen,
             )
-            for event in record.balance_events
-        )
+            pieces.append(packed)
         for order in record.order_placements:
             pieces.append(
                 PLACEMENT.pack(
@@ -125,10 +124,11 @@ def encode(record: Record) -> bytes:
                 )
             )
             texts.append(order.client_order_id)
-        pieces.extend(
-            COMPLETION.pack(done.order_id, done.user_id, done.symbol_id, done.reason, done.filled)
-            for done in record.order_completions
-        )
+        for done in record.order_completions:
+            packed = COMPLETION.pack(
+                done.order_id, done.user_id, done.symbol_id, done.reason, done.filled
+            )
+            pieces.append(packed)
         pieces.append(given.data)
         for text in texts:
             content = text.encode()

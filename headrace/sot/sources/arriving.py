@@ -1,12 +1,18 @@
-"""A pipe whose records are handed on as they arrive, however slowly, and in whatever pieces."""
+"""The bytes of a source: a pipe as they arrive, in whatever pieces; gzip unpacked."""
 
 from __future__ import annotations
 
+import gzip
 import io
 from typing import BinaryIO, Final, Protocol, cast
 
+from headrace.sot.sources.chunk import CHUNK_BYTES
+
 #: The longest of the marks by which formats are told apart.
 _MARK_BYTES: Final = 8
+
+
+_GZIP_MAGIC: Final = b"\x1f\x8b"
 
 
 class Readable(Protocol):
@@ -61,3 +67,24 @@ class Arriving(io.RawIOBase):
     def _some(self, size: int) -> bytes:
         read1 = getattr(self._pipe, "read1", None)
         return cast(bytes, read1(size) if read1 is not None else self._pipe.read(size)) or b""
+
+
+def peekable(raw: BinaryIO, *, again: bool) -> io.BufferedReader | Arriving:
+    """What a source holds, from its beginning; of gzip what is packed in it.
+
+    Args:
+        raw: the opened source, at its beginning.
+        again: whether it is a file that can be opened a second time, hence no pipe.
+
+    Reading from it raises OSError, EOFError or zlib.error where gzip is damaged or cut off.
+    """
+    file: io.BufferedReader | Arriving
+    if not again:
+        file = Arriving(raw)
+    elif isinstance(raw, io.BufferedReader):
+        file = raw
+    else:
+        file = io.BufferedReader(cast(io.RawIOBase, raw), CHUNK_BYTES)
+    if file.peek(len(_GZIP_MAGIC))[: len(_GZIP_MAGIC)] == _GZIP_MAGIC:
+        return Arriving(cast(BinaryIO, gzip.GzipFile(fileobj=cast(BinaryIO, file))))
+    return file

@@ -35,7 +35,10 @@ def read_frames(name: str, file: Readable) -> Iterator[Chunk]:
             yield chunk
         number += chunk.records
         if reason is not None:
-            raise _malformed(name, start + used, number, reason.field, reason.reason)
+            hint = ""
+            if run.startswith(STREAM_NAME, used):
+                hint = "Another stream begins here: files were joined. Name their folder instead"
+            raise _malformed(name, start + used, number, reason.field, reason.reason, hint)
         start += used
         rest = run[used:]
     if rest:
@@ -94,5 +97,7 @@ def _check_magic(name: str, found: bytes) -> None:
     )
 
 
-def _malformed(name: str, offset: int, number: int, field: str, reason: str) -> MalformedInput:
-    return MalformedInput(name, f"byte {offset} (frame {number + 1})", field, reason)
+def _malformed(
+    name: str, offset: int, number: int, field: str, reason: str, hint: str = ""
+) -> MalformedInput:
+    return MalformedInput(name, f"byte {offset} (frame {number + 1})", field, reason, hint=hint)

@@ -13,14 +13,21 @@ from headrace.sot.exceptions import MalformedInput, MalformedRecord
 from headrace.sot.layout import MAX_BODY_BYTES
 from headrace.sot.sources.arriving import Readable
 from headrace.sot.sources.chunk import CHUNK_BYTES, Chunk
-from headrace.sot.sources.plain import PlainRecord, explained, to_record, unwritable_text
+from headrace.sot.sources.plain import (
+    PlainRecord,
+    count_keys,
+    explained,
+    find_repeated_key,
+    to_record,
+    unwritable_text,
+)
 
 #: Base64 and names make a line several times as long as its body.
 _MAX_LINE_BYTES: Final = 8 * MAX_BODY_BYTES
 
 
 def read_json_lines(name: str, file: Readable, *, chained: bool = True) -> Iterator[Chunk]:
-    """The records of one file. Empty lines are passed over, and so is a byte order mark.
+    """The records of one file. Empty lines are passed over, and so is a byte order mark before all.
 
     Args:
         name: of the source, for messages.
@@ -36,10 +43,15 @@ def read_json_lines(name: str, file: Readable, *, chained: bool = True) -> Itera
         chunk = Chunk()
         for line in lines:
             number += 1
-            if not line.strip():
+            if not line or line.isspace():
                 continue
             try:
-                record = to_record(decoder.decode(line), chained=chained)
+                plain = decoder.decode(line)
+                # The decoder takes the last of two equal keys without a word. A colon stands
+                # behind each key, and else only in texts.
+                if line.count(b":") != count_keys(plain):
+                    _refuse_repeated_key(line)
+                record = to_record(plain, chained=chained)
                 chunk.add(record.symbol_id, encode(record))
             except MalformedRecord as error:
                 yield from _rest(chunk)
@@ -49,8 +61,28 @@ def read_json_lines(name: str, file: Readable, *, chained: bool = True) -> Itera
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
                 yield from _rest(chunk)
                 field, reason = unwritable_text(line) or explained(str(error))
-                raise MalformedInput(name, f"line {number}", field, reason) from error
+                raise MalformedInput(
+                    name, f"line {number}", field, reason, hint=_hint(line)
+                ) from error
         yield from _rest(chunk)
+
+
+def _refuse_repeated_key(line: bytes) -> None:
+    field = find_repeated_key(line)
+    if field is not None:
+        raise MalformedRecord(field, "is there more than once", hint="Nothing says which counts")
+
+
+def _hint(line: bytes) -> str:
+    """What kind of text a line is that is no JSON."""
+    if line.startswith(codecs.BOM_UTF8) or b"}" + codecs.BOM_UTF8 in line:
+        return (
+            "There is a byte order mark (EF BB BF) in it: files were joined. Name their folder "
+            "instead, or remove the mark"
+        )
+    if b"\x00" in line:
+        return "There are NUL bytes in it, as in UTF-16 text: JSON lines are UTF-8 throughout"
+    return ""
 
 
 def _rest(chunk: Chunk) -> Iterator[Chunk]:

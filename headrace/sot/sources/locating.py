@@ -6,14 +6,15 @@ symbol and sequence. People need file and byte, so the sources are looked throug
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterable
-from typing import BinaryIO
 
 from headrace.lake.exceptions import StoreError
 from headrace.sot.exceptions import MalformedRecord, SourceUnusable
 from headrace.sot.frames import STREAM_MAGIC, check_length
 from headrace.sot.layout import FRAME_ROUTE, LENGTH, LENGTH_BYTES
 from headrace.sot.layout_check import check_body
+from headrace.sot.sources.arriving import Readable, peekable
 from headrace.sot.sources.places import Place
 
 Key = tuple[int, int]
@@ -31,17 +32,18 @@ def locate_malformed(places: Iterable[Place], wanted: set[Key]) -> dict[Key, str
         if not place.again:
             continue
         try:
-            with place.open() as file:
-                if file.read(len(STREAM_MAGIC)) == STREAM_MAGIC:
+            with place.open() as raw:
+                file = peekable(raw, again=True)
+                if _read(file, len(STREAM_MAGIC)) == STREAM_MAGIC:
                     _look_through(place.name, file, wanted, found)
-        except (OSError, SourceUnusable, StoreError):
+        except (OSError, EOFError, zlib.error, SourceUnusable, StoreError):
             continue  # gone since it was read; symbol and sequence are named all the same
         if wanted <= found.keys():
             break
     return found
 
 
-def _look_through(name: str, file: BinaryIO, wanted: set[Key], found: dict[Key, str]) -> None:
+def _look_through(name: str, file: Readable, wanted: set[Key], found: dict[Key, str]) -> None:
     offset, number = len(STREAM_MAGIC), 0
     while wanted - found.keys():
         head = _read(file, LENGTH_BYTES)
@@ -59,7 +61,7 @@ def _look_through(name: str, file: BinaryIO, wanted: set[Key], found: dict[Key, 
         offset += len(head) + len(body)
 
 
-def _read(file: BinaryIO, size: int) -> bytes:
+def _read(file: Readable, size: int) -> bytes:
     """All of it, or what there is: an unbuffered file may give less than it was asked for."""
     pieces = []
     while size and (piece := file.read(size)):

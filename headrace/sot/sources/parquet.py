@@ -127,6 +127,8 @@ def read_parquet(name: str, file: BinaryIO, *, chained: bool = True) -> Iterator
     number = 0
     try:
         parquet = pq.ParquetFile(file)
+        if repeated := _find_repeated_column(parquet.schema_arrow):
+            raise MalformedInput(name, "its columns", repeated, "is there more than once")
         for batch in parquet.iter_batches(batch_size=_rows_at_once(parquet.metadata)):
             chunk = Chunk()
             for row in batch.to_pylist():
@@ -144,6 +146,20 @@ def read_parquet(name: str, file: BinaryIO, *, chained: bool = True) -> Iterator
         raise MalformedInput(
             name, f"behind row {number}", "", f"cannot be read: {error}"
         ) from error
+
+
+def _find_repeated_column(schema: pa.Schema | pa.StructType, path: str = "") -> str | None:
+    """The first column that is there twice, on its own level; None if none is."""
+    names: set[str] = set()
+    for field in schema:
+        found = f"{path}{field.name}"
+        if field.name in names:
+            return found
+        names.add(field.name)
+        kind = field.type.value_type if pa.types.is_list(field.type) else field.type
+        if pa.types.is_struct(kind) and (inner := _find_repeated_column(kind, f"{found}.")):
+            return inner
+    return None
 
 
 def _rows_at_once(metadata: Any) -> int:

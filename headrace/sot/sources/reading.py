@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import zlib
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from typing import BinaryIO, Final, cast
@@ -11,14 +12,28 @@ from headrace.errors import HeadraceError
 from headrace.lake.exceptions import StoreError
 from headrace.sot.exceptions import MalformedInput, SourceUnusable
 from headrace.sot.frames import STREAM_NAME
-from headrace.sot.sources.arriving import Arriving
-from headrace.sot.sources.chunk import CHUNK_BYTES, Chunk
+from headrace.sot.sources.arriving import Arriving, peekable
+from headrace.sot.sources.chunk import Chunk
 from headrace.sot.sources.framed import read_frames
 from headrace.sot.sources.json_lines import read_json_lines
 from headrace.sot.sources.locating import Key, locate_malformed
 from headrace.sot.sources.places import Place
 
 _PARQUET_MAGIC: Final = b"PAR1"
+#: How it begins, what it is, and what makes UTF-8 or the packed content of it.
+_UNREADABLE: Final = (
+    (b"\xff\xfe\x00\x00", "UTF-32 text, JSON lines are UTF-8", "iconv -f UTF-32 -t UTF-8"),
+    (b"\x00\x00\xfe\xff", "UTF-32 text, JSON lines are UTF-8", "iconv -f UTF-32 -t UTF-8"),
+    (b"\xff\xfe", "UTF-16 text, JSON lines are UTF-8", "iconv -f UTF-16 -t UTF-8"),
+    (b"\xfe\xff", "UTF-16 text, JSON lines are UTF-8", "iconv -f UTF-16 -t UTF-8"),
+    (b"{\x00", "UTF-16 text, JSON lines are UTF-8", "iconv -f UTF-16LE -t UTF-8"),
+    (b"\x00{", "UTF-16 text, JSON lines are UTF-8", "iconv -f UTF-16BE -t UTF-8"),
+    (b"\x28\xb5\x2f\xfd", "compressed with zstd", "zstd -dc"),
+    (b"BZh", "compressed with bzip2", "bzip2 -dc"),
+    (b"\xfd7zXZ", "compressed with xz", "xz -dc"),
+    (b"\x04\x22\x4d\x18", "compressed with lz4", "lz4 -dc"),
+    (b"PK\x03\x04", "a zip archive", "unzip -p"),
+)
 
 
 class Format(StrEnum):
@@ -50,11 +65,11 @@ class Records:
             records = 0
             try:
                 with place.open() as raw:
-                    file = _peekable(place, raw)
+                    file = peekable(raw, again=place.again)
                     for chunk in _reader(place, file, self._format, self._chained):
                         yield chunk
                         records += chunk.records
-            except (OSError, SourceUnusable, StoreError) as error:
+            except (OSError, EOFError, zlib.error, SourceUnusable, StoreError) as error:
                 raise _broken_off(place, error, records, before) from error
             before += records
 
@@ -83,7 +98,7 @@ def read_places(
 
 def _broken_off(place: Place, error: Exception, records: int, before: int) -> HeadraceError:
     """What to say of a place that fails: once records were handed on, they are kept."""
-    reason = error.strerror or str(error) if isinstance(error, OSError) else ""
+    reason = (isinstance(error, OSError) and error.strerror) or str(error)
     if isinstance(error, HeadraceError):
         if not (records or before):
             return error
@@ -108,12 +123,15 @@ def _reader(
     if found is Format.PARQUET:
         if not file.seekable():
             raise SourceUnusable(
-                place.name, "Parquet needs random access", hint="Name the file instead of a pipe"
+                place.name,
+                "Parquet needs random access",
+                hint="Name the file itself instead of a pipe or of a gzip around it",
             )
         # pyarrow is there anyway; its Parquet part is not needed for the other formats.
         from headrace.sot.sources.parquet import read_parquet
 
         return read_parquet(place.name, cast(BinaryIO, file), chained=chained)
+    _refuse_unreadable(place.name, file.peek(len(STREAM_NAME)))
     return read_json_lines(place.name, file, chained=chained)
 
 
@@ -124,9 +142,12 @@ def _looks_like(file: io.BufferedReader | Arriving) -> Format:
     return Format.PARQUET if begins[: len(_PARQUET_MAGIC)] == _PARQUET_MAGIC else Format.JSON_LINES
 
 
-def _peekable(place: Place, raw: BinaryIO) -> io.BufferedReader | Arriving:
-    if not place.again:
-        return Arriving(raw)
-    if isinstance(raw, io.BufferedReader):
-        return raw
-    return io.BufferedReader(cast(io.RawIOBase, raw), CHUNK_BYTES)
+def _refuse_unreadable(name: str, begins: bytes) -> None:
+    """Name what people have at hand in place of JSON lines, by how it begins."""
+    for mark, what, command in _UNREADABLE:
+        if begins.startswith(mark):
+            raise SourceUnusable(
+                name,
+                f"it is {what}",
+                hint=f"Convert it on the way in: {command} FILE | headrace sot write - ...",
+            )

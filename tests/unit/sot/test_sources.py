@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import io
-from collections.abc import Iterable
+import lzma
+import random
+import zipfile
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -353,9 +358,204 @@ def test_a_byte_order_mark_is_passed_over(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
     path.write_bytes(b"\xef\xbb\xbf" + b"\r\n".join(json_lines()) + b"\r\n")
     assert runs(read(path)) == {s: run_of(RECORDS, s) for s in (1, 2, 3)}
-    path.write_bytes(json_lines()[0] + b"\n\xef\xbb\xbf" + json_lines()[1])
+
+
+@pytest.mark.parametrize("between", [b"\n", b"\r\n", b""])
+def test_files_joined_with_their_byte_order_marks_are_named(tmp_path: Path, between: bytes) -> None:
+    path = tmp_path / "s.jsonl"
+    path.write_bytes(between.join(b"\xef\xbb\xbf" + line for line in json_lines()[:2]))
+    records, error = until_error(read_places(find_places(str(path))))
+    assert (records, error.position) == ((1, "line 2") if between else (0, "line 1"))
+    assert "byte order mark" in error.hint
+    assert "files were joined" in error.hint
+
+
+def test_a_byte_order_mark_in_a_text_is_no_joint(tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl"
+    lines = [changed(json_lines()[0], order_update__client_order_id="\ufeffa", surprise=1)]
+    path.write_bytes(lines[0])
+    _, error = until_error(read_places(find_places(str(path))))
+    assert (error.field, error.hint) == ("surprise", "")
+
+
+def test_joined_streams_of_frames_are_named(tmp_path: Path) -> None:
+    path = stream_file(tmp_path / "s", RECORDS)
+    path.write_bytes(path.read_bytes() * 2)
+    records, error = until_error(read_places(find_places(str(path))))
+    assert (records, error.field) == (len(RECORDS), "length")
+    assert "files were joined" in error.hint
+
+
+@pytest.mark.parametrize("mark", [b"\xff\xfe", b"\xfe\xff", b""])
+def test_text_that_is_not_utf8_is_named(tmp_path: Path, mark: bytes) -> None:
+    path = tmp_path / "s.jsonl"
+    order = "utf-16-be" if mark == b"\xfe\xff" else "utf-16-le"
+    path.write_bytes(mark + b"\n".join(json_lines()).decode().encode(order))
+    with pytest.raises(SourceUnusable, match=r"s\.jsonl.*it is UTF-16 text.* iconv -f UTF-16"):
+        read(path)
+    path.write_bytes(json_lines()[0] + b"\n" + json_lines()[1].decode().encode(order))
     records, error = until_error(read_places(find_places(str(path))))
     assert (records, error.position) == (1, "line 2")
+    assert "UTF-16" in error.hint
+
+
+@pytest.mark.parametrize("format_", [Format.AUTO, Format.JSON_LINES])
+def test_what_is_packed_otherwise_is_named(tmp_path: Path, format_: Format) -> None:
+    path = tmp_path / "s"
+    for pack, name in ((bz2.compress, "bzip2"), (lzma.compress, "xz")):
+        path.write_bytes(pack(b"\n".join(json_lines())))
+        with pytest.raises(SourceUnusable, match=f"compressed with {name}.*{name} -dc FILE"):
+            read(path, format_=format_)
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("s.jsonl", json_lines()[0])
+    with pytest.raises(SourceUnusable, match=r"a zip archive.*unzip -p FILE"):
+        read(path, format_=format_)
+
+
+@pytest.mark.parametrize("at_once", [None, 1, 7, 4096])
+@pytest.mark.parametrize("format_", [Format.FRAMES, Format.JSON_LINES])
+def test_gzip_is_unpacked(tmp_path: Path, format_: Format, at_once: int | None) -> None:
+    """Two members: as `cat a.gz b.gz` joins them."""
+    whole = in_format(tmp_path / "s", format_).read_bytes()
+    content = gzip.compress(whole[:3000]) + gzip.compress(whole[3000:])
+    expected = {s: run_of(RECORDS, s) for s in (1, 2, 3)}
+    if at_once is None:
+        (tmp_path / "s.gz").write_bytes(content)
+        assert runs(read(tmp_path / "s.gz")) == expected
+        assert runs(read(tmp_path / "s.gz", format_=format_)) == expected
+        return
+    pipe = io.BufferedReader(Trickle(content, at_once))  # type: ignore[type-var]
+    chunks = list(read_places([Place("standard input", lambda: pipe, again=False)]))
+    assert runs(chunks) == expected
+
+
+@pytest.mark.parametrize("format_", [Format.FRAMES, Format.JSON_LINES])
+def test_gzip_that_is_damaged_or_cut_off_is_named(tmp_path: Path, format_: Format) -> None:
+    path = tmp_path / "s.gz"
+    content = gzip.compress(in_format(tmp_path / "s", format_).read_bytes())
+    cut, spoilt, check = content[:-20], bytearray(content), bytearray(content)
+    spoilt[len(content) // 2] ^= 0xFF
+    check[-6] ^= 0xFF
+    for bad in (cut, spoilt, check):
+        path.write_bytes(bad)
+        with pytest.raises((MalformedInput, SourceUnusable)) as raised:
+            read(path)
+        assert raised.value.source == str(path)
+    path.write_bytes(content[:5])
+    with pytest.raises(SourceUnusable, match=r"s\.gz.*ended before"):
+        read(path)
+
+
+def test_a_malformed_frame_is_located_within_gzip(tmp_path: Path) -> None:
+    content = bytearray(stream_file(tmp_path / "s", RECORDS).read_bytes())
+    content[8 + 400 * 4 + 12] = 5
+    (tmp_path / "s.gz").write_bytes(gzip.compress(content))
+    places = find_places(str(tmp_path / "s.gz"))
+    key = RECORDS[4].symbol_id, RECORDS[4].seq
+    assert read_places(places).locate({key}) == {
+        key: f"{tmp_path / 's.gz'}, byte {8 + 400 * 4} (frame 5)"
+    }
+
+
+def test_parquet_within_gzip_is_refused(tmp_path: Path) -> None:
+    path = in_format(tmp_path / "s", Format.PARQUET)
+    path.write_bytes(gzip.compress(path.read_bytes()))
+    with pytest.raises(SourceUnusable, match=r"random access.*gzip"):
+        read(path)
+
+
+def _with_a_key_twice(value: object, path: str = "") -> Iterator[tuple[str, bytes]]:
+    """Every field of a JSON value by its path, and the value as text with that key twice."""
+    encode, raw = msgspec.json.encode, msgspec.Raw
+    if isinstance(value, dict):
+        for name, item in value.items():
+            field = f"{path}.{name}" if path else name
+            first = encode({name: item})[:-1]
+            yield field, first + b"," + encode(value)[1:]
+            for inner, text in _with_a_key_twice(item, field):
+                yield inner, encode({**value, name: raw(text)})
+    elif isinstance(value, list):
+        for place, item in enumerate(value):
+            for inner, text in _with_a_key_twice(item, f"{path}[{place}]"):
+                yield inner, encode([*value[:place], raw(text), *value[place + 1 :]])
+
+
+def test_a_key_that_is_there_twice_is_refused_wherever_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl"
+    lines = json_lines()
+    whole = msgspec.json.decode(json_lines(made(1, size_bytes=3000))[0])
+    assert all(items for items in whole.values() if isinstance(items, list))
+    fields = dict(_with_a_key_twice(whole))
+    assert len(fields) > 100
+    for field, line in fields.items():
+        path.write_bytes(b"\n".join([*lines[:3], line, *lines[3:]]))
+        records, error = until_error(read_places(find_places(str(path))))
+        assert (records, error.position, error.field) == (3, "line 4", field)
+        assert "more than once" in error.reason
+
+
+def test_a_key_that_is_there_twice_is_named_by_its_path(tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl"
+    for old, new, field in (
+        (b'"output_seq":1', b'"output_seq":9,"output_seq":1', "output_seq"),
+        (b'"delta":', b'"delta":0,\t"delta" :', "balance_events[0].delta"),
+        (b'"crc":', b'"crc":0,"c\\u0072c":', "input.crc"),
+        (b'"order_completions":[]', b'"trades":[],"order_completions":[]', "trades"),
+    ):
+        line = json_lines()[0]
+        assert old in line
+        path.write_bytes(line.replace(old, new, 1))
+        _, error = until_error(read_places(find_places(str(path))))
+        assert (error.position, error.field) == ("line 1", field)
+
+
+@pytest.mark.parametrize("text", ["a:b", "::", 'a"b', "\\:", "\u00e9:"])
+def test_a_colon_in_a_text_is_no_second_key(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "s.jsonl"
+    plain = [changed(line, order_update__client_order_id=text, hash=None, prev_hash=None,
+                     hash_version=None) for line in json_lines(made(6, chained=False))]  # fmt: skip
+    path.write_bytes(b"\n".join(plain))
+    assert sum(chunk.records for chunk in read(path, chained=False)) == 6
+    twice = plain[0].replace(b'"side":', b'"side":0,"side":', 1)
+    path.write_bytes(twice)
+    _, error = until_error(read_places(find_places(str(path)), chained=False))
+    assert error.field == "order_update.side"
+
+
+def test_what_may_be_left_out_of_a_line_in_any_combination(tmp_path: Path) -> None:
+    """What was left out and what was given twice must not make up for each other."""
+    path = tmp_path / "s.jsonl"
+    dice = random.Random(4)
+    optional = ("input__crc", "input__data", "order_update__client_order_id", "symbol_id",
+                "order_placements", "order_completions", "balance_events", "hash_version",
+                "hash", "prev_hash")  # fmt: skip
+    [line] = json_lines(made(1, symbols=1, chained=False))
+    for _ in range(200):
+        left_out = dict.fromkeys(dice.sample(optional, dice.randint(0, len(optional))))
+        if not left_out.keys() >= {"hash", "prev_hash"}:
+            left_out |= {"hash": None, "prev_hash": None}
+        short = changed(line, **left_out)
+        path.write_bytes(short)
+        assert sum(chunk.records for chunk in read(path, chained=False)) == 1
+        path.write_bytes(short.replace(b'"price":', b'"price":1,"price":', 1))
+        _, error = until_error(read_places(find_places(str(path)), chained=False))
+        assert error.field == "order_update.price"
+
+
+def test_a_column_that_is_there_twice_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "s.parquet"
+    numbers = pa.array([1, 2], pa.uint64())
+    twice = pa.StructArray.from_arrays([numbers, numbers], ["crc", "crc"])
+    listed = pa.ListArray.from_arrays(pa.array([0, 1, 2], pa.int32()), twice)
+    for names, columns, field in (
+        (["output_seq", "output_seq"], [numbers, numbers], "output_seq"),
+        (["output_seq", "input"], [numbers, twice], "input.crc"),
+        (["output_seq", "trades"], [numbers, listed], "trades.crc"),
+    ):
+        pq.write_table(pa.Table.from_arrays(columns, names=names), path)
+        records, error = until_error(read_places(find_places(str(path))))
+        assert (records, error.field) == (0, field)
+        assert "more than once" in error.reason
 
 
 @pytest.mark.parametrize("bad", [b'"\\ud83d"', b'"\xff"'])
