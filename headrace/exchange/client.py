@@ -172,10 +172,16 @@ class ExchangeClient:
         lane: Lane,
     ) -> Answer:
         failures: Counter[type[TransientError]] = Counter()
+        fresh = False
         while True:
             try:
-                return self._attempt(path, read, Lane.RETRY if failures else lane, product)
+                return self._attempt(path, read, lane, product, fresh=fresh)
             except ExchangeError as error:
+                lane = Lane.RETRY
+                fresh = isinstance(error, ConnectionFailed)
+                if isinstance(error, ConnectionFailed) and error.stale:
+                    self.stats.retried()
+                    continue
                 error = _placed(error, product, cursor)
                 if not isinstance(error, TransientError):
                     raise error from error.__cause__
@@ -193,7 +199,7 @@ class ExchangeClient:
                 self._stop.sleep(self._policy.pause_s(seen))
 
     def _attempt(
-        self, path: str, read: Callable[[bytes], Answer], lane: Lane, product: str
+        self, path: str, read: Callable[[bytes], Answer], lane: Lane, product: str, *, fresh: bool
     ) -> Answer:
         with self._gate.admit(lane=lane, stop=self._stop) as admission:
             admission.sending()
@@ -201,9 +207,11 @@ class ExchangeClient:
             headers = sign(self._credentials, "GET", path) if self._credentials else {}
             self.stats.sent(product)
             try:
-                response = self._transport.get(path, headers)
-            except ConnectionFailed:
+                response = self._transport.get(path, headers, fresh=fresh or admission.probing)
+            except ConnectionFailed as error:
                 self.stats.failed()
+                if error.stale:
+                    admission.failed(neutral=True)
                 raise
             self.stats.answered(response.status, response.elapsed_s)
             retry_after_s = parse_retry_after(response.headers.get("Retry-After"))

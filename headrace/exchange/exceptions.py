@@ -46,7 +46,14 @@ class ServerError(TransientError):
 
 
 class ConnectionFailed(TransientError):
-    """No connection, a reset, or an answer that broke off."""
+    """No connection, a reset, or an answer that broke off.
+
+    Attributes:
+        stale: whether only a kept connection failed, before a byte of an answer came. The next
+            attempt goes at once, over a fresh one; this one says nothing about the server.
+    """
+
+    stale = False
 
 
 class RequestTimeout(ConnectionFailed):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import socket
+import ssl
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -32,6 +33,8 @@ _VISIBLE = re.compile(r"[\x21-\x7e]*")
 _LONGEST_HOST = 128
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_][A-Za-z0-9_.-]*)(:[0-9]+)?")
 _VALUE = re.compile(r"[\x20-\x7e]*")
+#: Methods of which a server wants to know the length of the body, also of none (RFC 9110, 8.6).
+_WITH_A_BODY = ("POST", "PUT", "PATCH")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,8 @@ class Transport:
         base_url: http or https URL of the API, with an optional path in front of its own paths.
         timeouts: limits of each request.
         max_connections: how many connections are kept; one per request in flight.
+        verify_ssl: whether the server's certificate must be good.
+        gzip: whether answers may come packed, for servers whose answers are large and far away.
         stop: when it is set, requests in flight are broken off and new ones refused.
 
     Raises:
@@ -72,6 +77,8 @@ class Transport:
         *,
         timeouts: Timeouts | None = None,
         max_connections: int = 64,
+        verify_ssl: bool = True,
+        gzip: bool = False,
         stop: StopEvent | None = None,
     ) -> None:
         self.base_url = checked_base_url(base_url)
@@ -84,10 +91,11 @@ class Transport:
             self.origin,
             Limits(self.timeouts.connect_s, self.timeouts.read_s),
             keep=max_connections,
+            tls=None if verify_ssl else _unverified(),
         )
         self._fixed = (
             f"Host: {self.origin.host_header}\r\nUser-Agent: {USER_AGENT}\r\n"
-            "Accept: application/json\r\nAccept-Encoding: identity\r\n"
+            f"Accept: application/json\r\nAccept-Encoding: {'gzip' if gzip else 'identity'}\r\n"
         )
 
     @property
@@ -95,8 +103,30 @@ class Transport:
         """How many connections were opened so far."""
         return self._pool.opened
 
-    def get(self, path: str, headers: Mapping[str, str] | None = None) -> Response:
-        """`GET` the path (with its query), and read the whole body.
+    def get(
+        self, path: str, headers: Mapping[str, str] | None = None, *, fresh: bool = False
+    ) -> Response:
+        """`GET` the path (with its query), and read the whole body. See `send`."""
+        return self.send("GET", path, headers, fresh=fresh)
+
+    def send(
+        self,
+        method: str,
+        path: str,
+        headers: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        *,
+        fresh: bool = False,
+    ) -> Response:
+        """Send one request and read the whole answer.
+
+        Args:
+            method: as in `GET`.
+            path: with its query.
+            headers: beside `Host`, `User-Agent`, `Accept`, `Accept-Encoding`, `Content-Length`.
+            body: None for a request without one.
+            fresh: over a new connection, with which all idle ones are closed. For what follows a
+                failure, and for a probe of the breaker.
 
         Raises:
             RequestTimeout: one of the limits was reached.
@@ -105,14 +135,16 @@ class Transport:
             ValueError: the path or a header holds what cannot be sent.
         """
         self._stop.check()
-        request = self._request(path, headers or {})
+        request = self._request(method, path, headers or {}, body)
         started = time.monotonic()
         flight = self._watch.board(started + self.timeouts.total_s)
         try:
-            reply = self._pool.ask(request, flight)
+            reply = self._pool.ask(request, flight, fresh=fresh)
         except (Unreachable, Silent, Broken) as error:
             self._stop.check()
-            raise self._named(error, flight) from error
+            failed = self._named(error, flight)
+            failed.stale = error.stale
+            raise failed from error
         finally:
             self._watch.land(flight)
         if flight.cut:
@@ -152,7 +184,9 @@ class Transport:
     ) -> None:
         self.close()
 
-    def _request(self, path: str, headers: Mapping[str, str]) -> bytes:
+    def _request(
+        self, method: str, path: str, headers: Mapping[str, str], body: bytes | None
+    ) -> bytes:
         target = self._prefix + path
         if not _TARGET.fullmatch(target):
             raise ValueError(f"not a path that can be asked for: {target!r}")
@@ -161,7 +195,10 @@ class Transport:
             if not _VALUE.fullmatch(value):
                 raise ValueError(f"the header {name} cannot be sent")
             extra += f"{name}: {value}\r\n"
-        return f"GET {target} HTTP/1.1\r\n{self._fixed}{extra}\r\n".encode("ascii")
+        if body is not None or method in _WITH_A_BODY:
+            extra += f"Content-Length: {len(body or b'')}\r\n"
+        head = f"{method} {target} HTTP/1.1\r\n{self._fixed}{extra}\r\n".encode("ascii")
+        return head + body if body else head
 
     def _too_long(self) -> RequestTimeout:
         return RequestTimeout(f"no complete answer within {self.timeouts.total_s:g} s")
@@ -178,6 +215,14 @@ class Transport:
         if isinstance(error, Unreachable):
             return ConnectionFailed(f"nobody answers at {self.base_url} ({error})")
         return ConnectionFailed(f"the connection broke ({error})")
+
+
+def _unverified() -> ssl.SSLContext:
+    """TLS with whoever answers."""
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
 
 
 def checked_base_url(text: str) -> str:

@@ -174,8 +174,11 @@ class S3Store:
         hasty.delete(PROBE_KEY)
 
     def _run(self, action: str, key: str, attempt: Callable[[int], T]) -> T:
-        call = S3Call(action, self.place(key), self._settings, self._stop)
-        return call.run(attempt)
+        def broken() -> None:
+            # boto3 keeps connections whatever their age; this ends the idle ones and no others.
+            self._client.close()
+
+        return S3Call(action, self.place(key), self._settings, self._stop, broken).run(attempt)
 
     def _put(self, key: str, content: bytes, **condition: Any) -> None:
         self._client.put_object(

@@ -99,7 +99,7 @@ class FastReader:
             HTTPClientError: if there is no whole answer.
             BotoCoreError: if the request cannot be signed.
         """
-        answer = self._ask(self._signer.tail(key, size_bytes))
+        answer = self._ask(lambda: self._signer.tail(key, size_bytes))
         if answer.status in (200, 206):
             return answer.body[-size_bytes:]
         raise _refusal("GetObject", answer)
@@ -113,14 +113,19 @@ class FastReader:
         """
         query = {"list-type": "2", "encoding-type": "url"}
         query |= {name: str(where[long]) for long, name in _QUERY.items() if long in where}
-        answer = self._ask(self._signer.listing(query))
+        answer = self._ask(lambda: self._signer.listing(query))
         if answer.status != 200:
             raise _refusal("ListObjectsV2", answer)
         return parse_listing(answer.body)
 
-    def _ask(self, request: bytes) -> Reply:
+    def _ask(self, signed: Callable[[], bytes]) -> Reply:
         try:
-            return self._pool.ask(request)
+            try:
+                return self._pool.ask(signed())
+            except WireError as error:
+                if not error.stale:
+                    raise
+                return self._pool.ask(signed(), fresh=True)
         except WireError as error:
             if isinstance(error, Unreachable) and error.insecure:
                 url = f"{self._origin.scheme}://{self._origin.host_header}"

@@ -53,13 +53,8 @@ _TRANSIENT_CODES = {
     "ConditionalRequestConflict",
     "OperationAborted",
 }
-_TRANSIENT_BREAKS = (
-    BotoConnectionError,
-    HTTPClientError,
-    IncompleteReadError,
-    FlexibleChecksumError,
-    ResponseParserError,
-)
+_NO_WHOLE_ANSWER = (BotoConnectionError, HTTPClientError, IncompleteReadError)
+_TRANSIENT_BREAKS = (*_NO_WHOLE_ANSWER, FlexibleChecksumError, ResponseParserError)
 _NOT_IMPLEMENTED = 501
 _FIRST_PAUSE_S = 0.2
 #: What boto3 calls its operations, and the permission that each of them needs.
@@ -80,10 +75,20 @@ class S3Call:
         place: s3://bucket/key, for messages.
         settings: how long to insist, and the longest pause.
         stop: ends a pause when it is set.
+        broken: called when an attempt found no whole answer: what kept connections there are may be
+            as dead as that one.
     """
 
-    def __init__(self, action: str, place: str, settings: S3Settings, stop: StopEvent) -> None:
+    def __init__(
+        self,
+        action: str,
+        place: str,
+        settings: S3Settings,
+        stop: StopEvent,
+        broken: Callable[[], None] = lambda: None,
+    ) -> None:
         self._action = action
+        self._broken = broken
         self._place = place
         self._settings = settings
         self._stop = stop
@@ -134,7 +139,11 @@ class S3Call:
 
     def _once(self, attempt: Callable[[int], T]) -> T:
         self._attempts += 1
-        return attempt(self._attempts)
+        try:
+            return attempt(self._attempts)
+        except _NO_WHOLE_ANSWER:
+            self._broken()
+            raise
 
     def _give_up(self, state: RetryCallState) -> NoReturn:
         error = state.outcome.exception() if state.outcome else None

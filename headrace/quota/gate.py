@@ -256,6 +256,11 @@ class Admission:
     ) -> None:
         self.__exit__(kind, error, traceback)
 
+    @property
+    def probing(self) -> bool:
+        """Whether the request probes a server that has been failing."""
+        return self._permit is not None and self._permit.given.probe > 0
+
     def sending(self) -> None:
         """Stamp the moment just before the request leaves.
 

@@ -1,8 +1,8 @@
-"""HTTP/1.1 GET requests over kept connections, with as little CPU as Python allows.
+"""HTTP/1.1 requests over kept connections, with as little CPU as Python allows.
 
 A page of trades is 100 KB that arrive in a few pieces. urllib3 over http.client spent 0.26 ms of
 CPU on one, a third of it on reading headers line by line; this takes less than half. It does what
-our two callers need and nothing else: GET, bodies of every framing, keep-alive, TLS as Python's
+our callers need and nothing else: any method, bodies of every framing, keep-alive, TLS as Python's
 default context does it, time-outs, and a word for each way in which it can go wrong. It follows no
 redirects and uses no proxy.
 """

@@ -58,6 +58,8 @@ class Connection:
         #: Bytes that came and were not used yet.
         self._rest = b""
         self._open = True
+        #: Whether a byte of the answer to the last request came.
+        self.heard = False
 
     @property
     def kept_open(self) -> bool:
@@ -70,13 +72,14 @@ class Connection:
         return self.kept_open and not self._poll.poll(0)
 
     def ask(self, request: bytes, flight: Flight) -> Reply:
-        """Send a GET request, as bytes, and read its answer.
+        """Send a request, as bytes, and read its answer.
 
         Raises:
             Silent: nothing came for as long as the read time-out.
             Broken: the connection or the answer broke.
         """
         self._open, keeps_open = False, False
+        self.heard = False
         flight.socket = self._socket
         try:
             self._socket.sendall(request)
@@ -110,6 +113,7 @@ class Connection:
             piece = self._receive(_HEAD_PIECE_BYTES)
             if not piece:
                 raise Broken("cut off in its headers" if raw else "closed without an answer")
+            self.heard = True
             raw += piece
         self._rest = raw[end + len(_END_OF_HEAD) :]
         return parse_head(raw[:end])

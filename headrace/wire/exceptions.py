@@ -4,7 +4,14 @@ from __future__ import annotations
 
 
 class WireError(Exception):
-    """No complete answer. The text says why in a few words; it never holds a URL or a header."""
+    """No complete answer. The text says why in a few words; it never holds a URL or a header.
+
+    Attributes:
+        stale: whether the request went over a kept connection and no byte of an answer came. The
+            network may have forgotten the connection: this says nothing about the server.
+    """
+
+    stale = False
 
 
 class Unreachable(WireError):

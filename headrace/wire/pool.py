@@ -4,15 +4,30 @@ from __future__ import annotations
 
 import ssl
 import threading
+import time
+from collections.abc import Callable
 
 from headrace.wire.connection import Connection, Limits
+from headrace.wire.exceptions import WireError
 from headrace.wire.message import Reply
 from headrace.wire.origin import Origin
 from headrace.wire.watch import Flight
 
+#: How long a connection without a request is trusted. Gateways and firewalls on the way forget idle
+#: connections, some without a word (AWS after 350 s, Azure after 240 s, others after 60 s).
+IDLE_LIMIT_S = 20.0
+
+
+def awake_and_asleep_s() -> float:
+    """Seconds since some moment, those included in which the machine was suspended."""
+    # Only Linux's CLOCK_MONOTONIC stands still meanwhile, and Linux has the other one.
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
 
 class Pool:
     """Connections to `origin`. Each request takes one that is free, or opens another.
+
+    A connection that was idle for longer than `IDLE_LIMIT_S` is closed and not used.
 
     Args:
         origin: the server.
@@ -20,6 +35,7 @@ class Pool:
         keep: how many idle connections are kept; more are closed after use.
         tls: for https; Python's default context (system certificates, host names checked) if left
             out.
+        clock: seconds, by which the age of idle connections is measured.
     """
 
     def __init__(
@@ -29,6 +45,7 @@ class Pool:
         *,
         keep: int,
         tls: ssl.SSLContext | None = None,
+        clock: Callable[[], float] = awake_and_asleep_s,
     ) -> None:
         self._origin = origin
         self._limits = limits
@@ -37,24 +54,38 @@ class Pool:
         if origin.scheme == "https" and tls is None:
             self._tls = ssl.create_default_context()
         self._lock = threading.Lock()
-        self._idle: list[Connection] = []
+        self._clock = clock
+        #: Since when they are idle, the latest last.
+        self._idle: list[tuple[float, Connection]] = []
         self._closed = False
         #: Connections opened so far.
         self.opened = 0
 
-    def ask(self, request: bytes, flight: Flight | None = None) -> Reply:
-        """Send a request, as the bytes of its head, and read the answer.
+    def ask(self, request: bytes, flight: Flight | None = None, *, fresh: bool = False) -> Reply:
+        """Send a request, as bytes, and read the answer.
 
         A request is sent once; nothing is repeated here, since every attempt has its price.
 
+        Args:
+            request: its head and body.
+            flight: where its socket is named while it is under way.
+            fresh: open a new connection for it and close all idle ones. For a request that follows
+                a failure: what the network forgot of one connection, it forgot of the others.
+
         Raises:
-            Unreachable, Silent, Broken: see there.
+            Unreachable, Silent, Broken: see there. `stale` says whether another attempt over a
+                fresh connection is due before the server is held to have failed.
         """
         flight = flight or Flight()
-        connection = self._free() or self._another(flight)
+        if fresh:
+            self._close_idle()
+        kept = None if fresh else self._free()
+        connection = kept or self._another(flight)
         try:
             reply = connection.ask(request, flight)
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error, WireError):
+                error.stale = kept is not None and not connection.heard
             connection.close()
             raise
         finally:
@@ -67,8 +98,12 @@ class Pool:
         """Close the idle connections, and those in use when they are given back."""
         with self._lock:
             self._closed = True
+        self._close_idle()
+
+    def _close_idle(self) -> None:
+        with self._lock:
             idle, self._idle = self._idle, []
-        for connection in idle:
+        for _, connection in idle:
             connection.close()
 
     def _free(self) -> Connection | None:
@@ -77,7 +112,11 @@ class Pool:
             with self._lock:
                 if not self._idle:
                     return None
-                connection = self._idle.pop()
+                since, connection = self._idle.pop()
+            if self._clock() - since > IDLE_LIMIT_S:
+                connection.close()
+                self._close_idle()  # none of the others was used later
+                return None
             if connection.reusable:
                 return connection
             connection.close()
@@ -91,6 +130,6 @@ class Pool:
     def _give_back(self, connection: Connection) -> None:
         with self._lock:
             if connection.kept_open and not self._closed and len(self._idle) < self._keep:
-                self._idle.append(connection)
+                self._idle.append((self._clock(), connection))
                 return
         connection.close()

@@ -19,6 +19,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from headrace.wire import Broken, Flight, Limits, Origin, Pool, Reply, Silent, Unreachable
+from headrace.wire.connection import Connection
+from headrace.wire.pool import IDLE_LIMIT_S, awake_and_asleep_s
 
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 OK = b"HTTP/1.1 200 OK\r\n"
@@ -219,10 +221,69 @@ def test_a_connection_closed_while_idle_is_noticed_before_it_is_used(serve: Serv
     server.answers = [server.answers[0]]
     assert pool.ask(GET).body == b"hello"
     deadline = time.monotonic() + 5
-    while pool._idle[0].reusable and time.monotonic() < deadline:
+    while pool._idle[0][1].reusable and time.monotonic() < deadline:
         time.sleep(0.01)  # the server has no more answers, so it closes
 
     assert pool._free() is None
+
+
+def test_a_connection_that_was_idle_for_long_is_not_used(serve: Serve) -> None:
+    server, _ = serve(*[WHOLE["a length"]] * 3)
+    now = [100.0]
+    pool = Pool(server.origin, Limits(2, 2), keep=4, clock=lambda: now[0])
+    pool.ask(GET)
+    now[0] += IDLE_LIMIT_S - 1
+    pool.ask(GET)
+    assert server.connections == 1
+
+    now[0] += IDLE_LIMIT_S + 1
+    pool.ask(GET)
+
+    assert server.connections == 2
+    pool.close()
+
+
+def test_the_clock_of_idle_connections_counts_the_time_of_a_suspended_machine() -> None:
+    before = time.clock_gettime(time.CLOCK_BOOTTIME)
+
+    assert before <= awake_and_asleep_s() <= time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def kept_by(pool: Pool, server: Server, count: int) -> None:
+    """Have the pool keep so many idle connections to the server."""
+    pool._idle = [
+        (pool._clock(), Connection(server.origin, Limits(2, 0.3), None, Flight()))
+        for _ in range(count)
+    ]
+
+
+def test_a_request_that_wants_a_fresh_connection_closes_the_kept_ones(serve: Serve) -> None:
+    server, pool = serve(*[WHOLE["a length"]] * 2)
+    kept_by(pool, server, 3)
+    idle = [connection for _, connection in pool._idle]
+
+    assert pool.ask(GET, fresh=True).body == b"hello"
+
+    assert all(connection._socket.fileno() == -1 for connection in idle)
+    assert (pool.opened, len(pool._idle)) == (1, 1)
+
+
+STALE = {"closed before an answer": None, "silence": b"", "a cut head": OK[:5]}
+
+
+@pytest.mark.parametrize("trouble", STALE)
+@pytest.mark.parametrize("kept", [True, False])
+def test_only_a_kept_connection_without_a_byte_of_an_answer_is_stale(
+    serve: Serve, trouble: str, kept: bool
+) -> None:
+    server, pool = serve(STALE[trouble], read_s=0.3)
+    if kept:
+        kept_by(pool, server, 1)
+
+    with pytest.raises((Broken, Silent)) as failed:
+        pool.ask(GET)
+
+    assert failed.value.stale is (kept and trouble != "a cut head")
 
 
 def test_bytes_after_an_answer_do_not_become_the_next_one(serve: Serve) -> None:

@@ -7,8 +7,8 @@
     client.send("PATCH", "/looks/7", b'{"title": "New"}')
     client.close()                                         # logs out
 
-`wire` is one HTTP request within hard limits, `transport` what the SDK sends through: permits,
-retries, one renewal of the token; `session` is the SDK's own with one login at a time.
+`transport` is what the SDK sends through: permits, retries, one renewal of the token; `session` is
+the SDK's own with one login at a time.
 """
 
 from __future__ import annotations

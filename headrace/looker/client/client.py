@@ -15,11 +15,11 @@ from looker_sdk.sdk.api40.methods import Looker40SDK
 from headrace.errors import HeadraceError
 from headrace.exchange.exceptions import BadAnswer
 from headrace.exchange.retrying import RetryPolicy
+from headrace.exchange.transport import Transport
 from headrace.looker.client.connection import LookerConnection
 from headrace.looker.client.retrying import LookerRetryPolicy
 from headrace.looker.client.session import OneLogin, Settings
 from headrace.looker.client.transport import Call, SdkTransport
-from headrace.looker.client.wire import Wire
 from headrace.looker.content import Listing, content_of
 from headrace.metrics.client_stats import ClientStats
 from headrace.quota import Gate
@@ -50,19 +50,21 @@ def open_client(
         stop: ends waits and requests.
     """
     stop = stop or StopEvent()
-    wire = Wire(
+    http = Transport(
         connection.base_url,
         timeouts=connection.timeouts,
+        max_connections=workers,
         verify_ssl=connection.verify_ssl,
+        gzip=True,
         stop=stop,
     )
     sdk_transport = SdkTransport(
-        wire, gate, policy=policy or LookerRetryPolicy(), in_flight=workers, stop=stop
+        http, gate, policy=policy or LookerRetryPolicy(), in_flight=workers, stop=stop
     )
     session = OneLogin(Settings(connection), sdk_transport)
     sdk_transport.discard = session.discard
     sdk = Looker40SDK(session, serialize.deserialize40, serialize.serialize40, sdk_transport, "4.0")
-    return LookerClient(sdk, session, sdk_transport, wire)
+    return LookerClient(sdk, session, sdk_transport, http)
 
 
 class LookerClient:
@@ -73,17 +75,17 @@ class LookerClient:
     """
 
     def __init__(
-        self, sdk: Looker40SDK, session: OneLogin, sdk_transport: SdkTransport, wire: Wire
+        self, sdk: Looker40SDK, session: OneLogin, sdk_transport: SdkTransport, http: Transport
     ) -> None:
         self.sdk = sdk
         self._session = session
         self._transport = sdk_transport
-        self._wire = wire
+        self._http = http
 
     @property
     def source(self) -> str:
         """The address, as recorded with what was fetched from it."""
-        return self._wire.base_url
+        return self._http.base_url
 
     @property
     def stats(self) -> ClientStats:
@@ -101,7 +103,7 @@ class LookerClient:
         Raises:
             ConnectionFailed: nobody listens there.
         """
-        self._wire.check_reachable()
+        self._http.check_reachable()
 
     def login(self) -> None:
         """Log in now, if that has not happened yet.
@@ -206,7 +208,7 @@ class LookerClient:
             # A token that was not given back ends by its time.
             _log.info("not logged out: %s", error)
         finally:
-            self._wire.close()
+            self._http.close()
 
     def __enter__(self) -> Self:
         return self

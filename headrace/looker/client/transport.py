@@ -30,9 +30,8 @@ from headrace.exchange.exceptions import (
     TransientError,
 )
 from headrace.exchange.retrying import RetryPolicy
-from headrace.exchange.transport import Response
+from headrace.exchange.transport import Response, Transport
 from headrace.looker.client.exceptions import AccessRefused, AppError, LoginRefused, NotFound
-from headrace.looker.client.wire import Wire
 from headrace.metrics.client_stats import ClientStats
 from headrace.quota import Admission, Gate, Lane
 from headrace.stopping import StopEvent
@@ -83,10 +82,10 @@ _FORM = msgspec.json.Decoder(_Form)
 
 
 class SdkTransport(transport.Transport):
-    """The SDK's transport over a wire of ours. Safe to use from many threads.
+    """The SDK's transport over ours. Safe to use from many threads.
 
     Args:
-        wire: sends one request.
+        http: sends one request.
         gate: the quota and the breaker, asked before each attempt.
         policy: attempts and pauses.
         in_flight: requests at once.
@@ -98,9 +97,9 @@ class SdkTransport(transport.Transport):
     """
 
     def __init__(
-        self, wire: Wire, gate: Gate, *, policy: RetryPolicy, in_flight: int, stop: StopEvent
+        self, http: Transport, gate: Gate, *, policy: RetryPolicy, in_flight: int, stop: StopEvent
     ) -> None:
-        self._wire = wire
+        self._http = http
         self._gate = gate
         self._policy = policy
         self._places = threading.BoundedSemaphore(in_flight)
@@ -142,7 +141,7 @@ class SdkTransport(transport.Transport):
         """
         options: Mapping[str, Any] = transport_options or {}
         call: Call = options.get("call") or Call()
-        target = path.removeprefix(self._wire.base_url)
+        target = path.removeprefix(self._http.base_url)
         login = target.endswith(_LOGIN) and method is transport.HttpMethod.POST
         call = Call("the login", "login", call.stop) if login else call
         if query_params:
@@ -163,12 +162,13 @@ class SdkTransport(transport.Transport):
     ) -> Response:
         failures: Counter[type[TransientError]] = Counter()
         outages = 0
-        renewed = False
+        renewed = fresh = False
         while True:
             signed = authenticator({}) if authenticator else {}
-            lane = Lane.RETRY if failures else call.lane
+            lane = Lane.RETRY if failures or fresh else call.lane
             try:
-                return self._attempt(method, target, {**sent, **signed}, body, call, lane)
+                headers = {**sent, **signed}
+                return self._attempt(method, target, headers, body, call, lane, fresh=fresh)
             except AccessRefused as error:
                 if error.status != 401 or renewed or not signed:
                     raise
@@ -176,6 +176,10 @@ class SdkTransport(transport.Transport):
                 self.discard(signed["Authorization"])
             except TransientError as error:
                 renewed = False
+                fresh = isinstance(error, ConnectionFailed)
+                if isinstance(error, ConnectionFailed) and error.stale and call.repeatable:
+                    self.stats.retried()
+                    continue
                 if signed and outages < _MOST_OUTAGES and self._is_outage(error, signed, call):
                     # Nobody is answered: that is not this request's fault. The breaker waits.
                     outages += 1
@@ -204,7 +208,7 @@ class SdkTransport(transport.Transport):
             return False
         about = replace(call, about="whether it is up", type="health", lane=Lane.RETRY)
         try:
-            self._attempt("GET", _HEALTH, signed, None, about, Lane.RETRY)
+            self._attempt("GET", _HEALTH, signed, None, about, Lane.RETRY, fresh=True)
         except (ServerError, ConnectionFailed):
             return True
         except ExchangeError:
@@ -219,6 +223,8 @@ class SdkTransport(transport.Transport):
         body: bytes | None,
         call: Call,
         lane: Lane,
+        *,
+        fresh: bool,
     ) -> Response:
         stop = call.stop or self._stop
         permit = self._gate.admit(lane=lane, stop=stop, timeout_s=call.patience_s)
@@ -227,9 +233,13 @@ class SdkTransport(transport.Transport):
             stop.check()
             self.stats.sent(call.type)
             try:
-                response = self._wire.send(method, target, headers, body)
-            except ConnectionFailed:
+                response = self._http.send(
+                    method, target, headers, body, fresh=fresh or admission.probing
+                )
+            except ConnectionFailed as error:
                 self.stats.failed()
+                if error.stale:
+                    admission.failed(neutral=True)
                 raise
             self.stats.answered(response.status, response.elapsed_s)
             refused = self._refusal(response, call)
@@ -263,7 +273,7 @@ class SdkTransport(transport.Transport):
             return
         retry_after_s = parse_retry_after(response.headers.get("Retry-After"))
         admission.answered(
-            status=response.status, retry_after_s=retry_after_s, headers=dict(response.headers)
+            status=response.status, retry_after_s=retry_after_s, headers=response.headers
         )
 
     def _refusal(self, response: Response, call: Call) -> ExchangeError | None:
@@ -276,7 +286,7 @@ class SdkTransport(transport.Transport):
             throttled.retry_after_s = parse_retry_after(response.headers.get("Retry-After"))
             return throttled
         if call.type == "login" and status in (400, 401, 403, 404, 422):
-            raise LoginRefused(self._wire.base_url, status)
+            raise LoginRefused(self._http.base_url, status)
         if status == 500:
             return AppError(f"Looker failed ({status}{said})", product=about, status=status)
         if status >= 500:
