@@ -26,7 +26,7 @@ from headrace.cli.server import managed_api
 from headrace.lake import RawLake, open_lake
 from headrace.lake.encoding import describe, encode_part
 from headrace.lake.names import PartName, product_prefix
-from headrace.pull.receipts import Status
+from headrace.run.report import Status
 from headrace.sim import SimulatedExchangeProcess, TokenBucket
 from headrace.trades import RAW_SCHEMA
 from tests.services_fixtures import ACCESS_KEY, BUCKET, SECRET_KEY, seaweed

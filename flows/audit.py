@@ -13,13 +13,12 @@ from tasks.audit_reporting import conclude_audit
 from tasks.audit_runs import open_audit
 from tasks.audits import audit_products, heal_products
 from tasks.pipeline import pipeline
-from tasks.runs import flow_run_id
 
 
 @pipeline("audit", AuditRequest)
 def audit(request: AuditRequest) -> State[AuditReport]:
     """Find out whether products are complete and sound in the lake."""
-    with open_audit(flow_run_id(), request) as run:
+    with open_audit(request) as run:
         found = audit_products(run)
         if not request.heal:
             return conclude_audit(run, found)

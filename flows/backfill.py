@@ -12,18 +12,18 @@ from __future__ import annotations
 
 from prefect.states import State
 
-from headrace.pull.receipts import Summary
+from headrace.pull.report import Summary
 from headrace.pull.request import PullRequest
 from tasks.pipeline import pipeline
 from tasks.pulling import plan_products, pull_products
 from tasks.reporting import conclude, conclude_plan
-from tasks.runs import flow_run_id, open_run
+from tasks.runs import open_run
 
 
 @pipeline("backfill", PullRequest)
 def backfill(request: PullRequest) -> State[Summary]:
     """Fetch every trade of the products that is not in the lake yet."""
-    with open_run(flow_run_id(), request) as run:
+    with open_run(request) as run:
         if request.dry_run:
             return conclude_plan(run, plan_products(run))
         return conclude(run, pull_products(run))

@@ -14,15 +14,18 @@ from prefect.states import State
 
 from headrace.looker.extract.receipts import ExtractSummary
 from headrace.looker.extract.request import ExtractRequest
-from tasks.looker_reporting import extracted
+from headrace.looker.turns import refused
+from tasks.looker import extract_types
+from tasks.looker_reporting import conclude_extraction
+from tasks.looker_runs import open_extraction
 from tasks.pipeline import pipeline
-from tasks.runs import flow_run_id
 
 
-@pipeline("looker", ExtractRequest)
+@pipeline("looker", ExtractRequest, refused=refused)
 def looker(request: ExtractRequest) -> State[ExtractSummary]:
     """Bring the content of a Looker into a vault; a second run goes on where one broke off."""
-    return extracted(flow_run_id(), request)
+    with open_extraction(request) as run:
+        return conclude_extraction(run, extract_types(run))
 
 
 if __name__ == "__main__":

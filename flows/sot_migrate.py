@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from prefect.states import State
 
-from headrace.sot.reports import SotReport
+from headrace.sot.reports import SotReport, refused
 from headrace.sot.requests import MigrateRequest
 from tasks.pipeline import pipeline
-from tasks.runs import flow_run_id
 from tasks.sot_migrating import step_taken
+from tasks.sot_reporting import conclude_sot
 from tasks.sot_runs import open_sot_run
-from tasks.sot_telling import conclude_sot
 
 
-@pipeline("sot-migrate", MigrateRequest)
+@pipeline("sot-migrate", MigrateRequest, refused=refused)
 def sot_migrate(request: MigrateRequest) -> State[SotReport]:
     """Take one step of a migration; each may be repeated, and resumes where a kill left it."""
-    with open_sot_run(flow_run_id(), request, create=True, alone=request.action != "status") as run:
+    with open_sot_run(request, create=True, alone=request.action != "status") as run:
         return conclude_sot(run, step_taken(run))
 
 

@@ -7,16 +7,15 @@ from prefect.states import State
 from headrace.sot.reports import SotReport
 from headrace.sot.requests import RecoverRequest
 from tasks.pipeline import pipeline
-from tasks.runs import flow_run_id
 from tasks.sot_reading import replayed_report
+from tasks.sot_reporting import conclude_sot
 from tasks.sot_runs import open_sot_run
-from tasks.sot_telling import conclude_sot
 
 
 @pipeline("sot-recover", RecoverRequest)
 def sot_recover(request: RecoverRequest) -> State[SotReport]:
     """Write the log as a stream equal to what came in; nothing damaged is handed on as good."""
-    with open_sot_run(flow_run_id(), request) as run:
+    with open_sot_run(request) as run:
         return conclude_sot(run, replayed_report(run))
 
 

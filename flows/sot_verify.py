@@ -7,16 +7,15 @@ from prefect.states import State
 from headrace.sot.reports import SotReport
 from headrace.sot.requests import VerifyRequest
 from tasks.pipeline import pipeline
-from tasks.runs import flow_run_id
 from tasks.sot_reading import verified_report
+from tasks.sot_reporting import conclude_sot
 from tasks.sot_runs import open_sot_run
-from tasks.sot_telling import conclude_sot
 
 
 @pipeline("sot-verify", VerifyRequest)
 def sot_verify(request: VerifyRequest) -> State[SotReport]:
     """Find any damage, gap, fork or reordering in the log, and name it."""
-    with open_sot_run(flow_run_id(), request) as run:
+    with open_sot_run(request) as run:
         return conclude_sot(run, verified_report(run))
 
 

@@ -11,19 +11,18 @@ from __future__ import annotations
 
 from prefect.states import State
 
-from headrace.sot.reports import SotReport
+from headrace.sot.reports import SotReport, refused
 from headrace.sot.requests import WriteRequest
 from tasks.pipeline import pipeline
-from tasks.runs import flow_run_id
-from tasks.sot_concluding import conclude_write
+from tasks.sot_reporting import conclude_write
 from tasks.sot_runs import open_sot_run
 from tasks.sot_writing import write_shards
 
 
-@pipeline("sot-write", WriteRequest)
+@pipeline("sot-write", WriteRequest, refused=refused)
 def sot_write(request: WriteRequest) -> State[SotReport]:
     """Put every record of a stream into its symbol's chain; what is there already is left alone."""
-    with open_sot_run(flow_run_id(), request, create=True, alone=True) as run:
+    with open_sot_run(request, create=True, alone=True) as run:
         return conclude_write(run, write_shards(run))
 
 

@@ -48,6 +48,12 @@ class IntervalSet:
                 joined.append((lo, hi))
         return cls(tuple(joined))
 
+    def words(self, limit: int = 3) -> str:
+        """The ranges for people, the first few of them spelled out."""
+        shown = ", ".join(f"{lo}-{hi}" for lo, hi in self.ranges[:limit])
+        more = len(self.ranges) - limit
+        return shown + (f" and {more} more" if more > 0 else "")
+
     def __iter__(self) -> Iterator[Range]:
         return iter(self.ranges)
 

@@ -1,8 +1,7 @@
-"""An audit under way: everything its tasks share, found by the run's id."""
+"""An audit under way: everything its tasks share."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -16,34 +15,31 @@ from headrace.lake import RawLake, Store
 from headrace.lake.exceptions import LakeUnusable, StoreError
 from headrace.lake.names import exchange_prefix, product_of_folder
 from headrace.pull.sources import EXCHANGE
-from headrace.settings import load_settings
-from headrace.signals import stop_on_signals
-from headrace.stopping import StopEvent
-from tasks.logs import logs_of_run
+from headrace.run.progress import StepProgress
+from tasks.kernel import Opening, PipelineRun, ProgressArtifact, announce, opening, registered
 from tasks.runs import Run, open_run
 
 
-@dataclass
-class Audit:
+@dataclass(kw_only=True)
+class Audit(PipelineRun[AuditRequest]):
     """One run of an audit. Made by `open_audit`, closed with it.
 
     Args:
         products: what is audited, in this order.
         location: the lake, as it calls itself.
         pull: everything that a pull of the products needs; None for an audit offline.
+        progress: products looked at and repaired, shown in the UI by `bar`.
         known: newest ids that the exchange has told already; they are not asked for again.
     """
 
-    id: str
-    request: AuditRequest
     products: tuple[str, ...]
     location: str
     lake: RawLake
     checkpoints: BlockCheckpoints
-    stop: StopEvent
     pull: Run | None
+    progress: StepProgress
+    bar: ProgressArtifact
     known: dict[str, int] = field(default_factory=dict)
-    started: float = field(default_factory=time.monotonic)
     began: datetime = field(default_factory=lambda: datetime.now(UTC))
 
     @property
@@ -56,29 +52,18 @@ class Audit:
         """Requests sent to the exchange so far."""
         return self.pull.client.stats.requests if self.pull else 0
 
+    def status_words(self) -> list[str]:
+        """What the exchange is asked, if it is asked at all."""
+        return self.pull.status_words() if self.pull else []
+
     @property
     def healer(self) -> Healer:
         """What repairs products of this lake."""
         return Healer(self.lake, self.checkpoints, self.id, deep=self.request.deep, stop=self.stop)
 
 
-_AUDITS: dict[str, Audit] = {}
-
-
-def audit_of(run_id: str) -> Audit:
-    """The audit under way with this id.
-
-    Raises:
-        LookupError: a task was started outside its run.
-    """
-    try:
-        return _AUDITS[run_id]
-    except KeyError:
-        raise LookupError(f"audit {run_id} is not under way in this process") from None
-
-
 @contextmanager
-def open_audit(run_id: str, request: AuditRequest) -> Iterator[Audit]:
+def open_audit(request: AuditRequest) -> Iterator[Audit]:
     """Everything that an audit needs; a lake that is not there is not made.
 
     Raises:
@@ -96,18 +81,29 @@ def open_audit(run_id: str, request: AuditRequest) -> Iterator[Audit]:
     products = chosen_products(request.products, stored, store.location)
     checkpoints = BlockCheckpoints(store.location)
     with ExitStack() as opened:
+        begun: Opening | Run
         if request.offline:
-            pull = None
-            opened.enter_context(logs_of_run(run_id, load_settings()))
-            stop = opened.enter_context(stop_on_signals())
-            lake = block.open().raw(EXCHANGE)
+            begun = opened.enter_context(opening())
+            run_id, pull, lake = begun.run_id, None, block.open().raw(EXCHANGE)
         else:
-            pull = opened.enter_context(open_run(run_id, request.pull_of(products)))
-            stop, lake = pull.stop, pull.lake
-        audit = Audit(run_id, request, products, store.location, lake, checkpoints, stop, pull)
-        _AUDITS[run_id] = audit
-        opened.callback(_AUDITS.pop, run_id)
-        yield audit
+            begun = pull = opened.enter_context(open_run(request.pull_of(products)))
+            run_id, lake = pull.id, pull.lake
+        progress = StepProgress("products", len(products))
+        audit = Audit(
+            id=run_id,
+            request=request,
+            settings=begun.settings,
+            stop=begun.stop,
+            products=products,
+            location=store.location,
+            lake=lake,
+            checkpoints=checkpoints,
+            pull=pull,
+            progress=progress,
+            bar=opened.enter_context(ProgressArtifact(progress)),
+        )
+        announce(audit)
+        yield opened.enter_context(registered(audit))
 
 
 def _stored_in(store: Store) -> list[str]:

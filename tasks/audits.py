@@ -17,13 +17,14 @@ from headrace.audit.report import Healing, ProductAudit, Repair, RepairReceipt
 from headrace.errors import HeadraceError
 from headrace.leases import LeaseHeld, open_leases
 from headrace.pull.checkpoints import noted_token
-from headrace.pull.receipts import ProductReceipt, Status
+from headrace.pull.receipts import ProductReceipt
 from headrace.pull.sources import EXCHANGE
 from headrace.pull.turns import Turns
-from headrace.settings import load_settings
+from headrace.run.report import Status
 from headrace.stopping import Stopped
-from tasks.audit_runs import Audit, audit_of
+from tasks.audit_runs import Audit
 from tasks.events import emit_gaps
+from tasks.kernel import find_run
 from tasks.pulling import pull_products
 from tasks.waves import map_in_waves
 
@@ -37,7 +38,7 @@ from tasks.waves import map_in_waves
 )
 def audit_product(run: str, product: str) -> State[ProductAudit]:
     """Audit one product; what is missing or wrong makes the task run Partial, never raises."""
-    audit = audit_of(run)
+    audit = find_run(Audit, run)
     found = audited(
         audit.lake,
         product,
@@ -64,12 +65,12 @@ def audit_product(run: str, product: str) -> State[ProductAudit]:
 )
 def repair_product(run: str, product: str) -> RepairReceipt:
     """Repair one product while no run is at it; what was done before a failure is told, too."""
-    audit, settings = audit_of(run), load_settings()
-    turns = Turns(open_leases(settings.lease_location), EXCHANGE, product, audit.location)
+    audit = find_run(Audit, run)
+    turns = Turns(open_leases(audit.settings.lease_location), EXCHANGE, product, audit.location)
     done: list[Repair] = []
     try:
         above = noted_token(audit.checkpoints, EXCHANGE, product)
-        with turns.alone(audit.id, ttl_s=settings.lease_ttl_s, above=above) as leases:
+        with turns.alone(audit.id, ttl_s=audit.settings.lease_ttl_s, above=above) as leases:
             for step in audit.healer.heal(product, leases, now=datetime.now(UTC)):
                 done.append(step)  # noqa: PERF402 - what was done counts, even if the next fails
     except LeaseHeld as error:
@@ -98,6 +99,7 @@ def audit_products(audit: Audit, before: Sequence[ProductAudit] = ()) -> tuple[P
 def heal_products(audit: Audit, before: Sequence[ProductAudit]) -> Healing:
     """Repair what is not as it should be, then fetch what is missing, as a backfill does."""
     ailing = [each.product for each in before if each.to_repair]
+    audit.progress.parts += len(ailing) + len(audit.products)
     outcomes = _mapped(audit, repair_product, ailing)
     repaired = tuple(
         outcome
@@ -131,7 +133,13 @@ def _mapped(audit: Audit, task: Task[..., Any], products: Sequence[str]) -> dict
             width=workers,
             stop=audit.stop,
         )
-        return {each.call: each.outcome for each in ended if each is not None}
+        outcomes = {}
+        for each in ended:
+            audit.bar.tick()
+            if each is not None:
+                outcomes[each.call] = each.outcome
+                audit.progress.step()
+        return outcomes
 
 
 def _why_none(outcome: object) -> str:

@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from prefect.events import emit_event
 
 from headrace.coverage import IntervalSet
-from headrace.pull.receipts import ProductReceipt, Status
+from headrace.pull.loglines import log_event
+from headrace.pull.receipts import ProductReceipt
 from headrace.pull.request import PullRequest
 from headrace.quota import BreakerChange, Phase
+from headrace.run.report import Status
 
 _EVENTS = {Phase.OPEN: "opened", Phase.HALF_OPEN: "probing", Phase.CLOSED: "closed"}
 
@@ -28,6 +30,12 @@ def emit(name: str, facts: Mapping[str, object]) -> None:
         },
         payload=dict(facts),
     )
+
+
+def emit_and_log(name: str, facts: Mapping[str, object]) -> None:
+    """An event of a job: to Prefect, and as a line of the log."""
+    emit(name, facts)
+    log_event(name, facts)
 
 
 def emit_if_up_to_date(request: PullRequest, receipt: ProductReceipt) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from prefect.utilities.urls import url_for
 
 from headrace.lake.names import product_prefix
-from headrace.pull.receipts import ProductReceipt, Status, Summary
+from headrace.pull.receipts import ProductReceipt
+from headrace.pull.report import Summary
 from headrace.pull.sources import EXCHANGE
+from headrace.run.report import Status
 from headrace.settings import Settings
 from tasks.runs import Run
 

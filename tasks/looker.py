@@ -17,11 +17,12 @@ from headrace.looker.extract.checkpoint import TypeCheckpoint
 from headrace.looker.extract.context import Piece
 from headrace.looker.extract.exceptions import CheckpointUnusable
 from headrace.looker.extract.job import TypeJob
-from headrace.looker.extract.receipts import RangeReceipt, Status, TypeReceipt
+from headrace.looker.extract.receipts import RangeReceipt, TypeReceipt
 from headrace.pull.exceptions import CheckpointNotSaved
+from headrace.run.report import Status
 from headrace.stopping import Stopped
-from tasks.looker_artifacts import extraction_progress
-from tasks.looker_runs import Extraction, extraction_of
+from tasks.kernel import ProgressArtifact, find_run
+from tasks.looker_runs import Extraction
 from tasks.waves import map_in_waves
 
 log = logging.getLogger(__name__)
@@ -42,7 +43,7 @@ _COMMIT_S = 10.0
 )
 def extract_type(run: str, type: str) -> State[TypeReceipt]:  # noqa: A002 - the form's word
     """Extract one type. Never raises for what can go wrong with it: the receipt says it."""
-    extraction = extraction_of(run)
+    extraction = find_run(Extraction, run)
     job = extraction.new_job(type)
     hold_against_checkpoint(extraction, type)
     receipt = job.run(lambda kind, pieces: _mapped(extraction, job, kind, pieces))
@@ -63,7 +64,7 @@ def do_piece(
     run: str, type: str, kind: str, key: str, values: tuple[str, ...], label: str  # noqa: A002, ARG001
 ) -> RangeReceipt | State[RangeReceipt]:  # fmt: skip
     """Do one piece of a type's work; a failure costs what failed alone and is told, not raised."""
-    receipt = extraction_of(run).jobs[type].do(kind, key, tuple(values))
+    receipt = find_run(Extraction, run).jobs[type].do(kind, key, tuple(values))
     if receipt.error:
         return Failed(message=receipt.error, data=receipt)
     return receipt
@@ -78,7 +79,7 @@ def extract_types(run: Extraction) -> list[TypeReceipt]:
     order = sorted(chosen, key=lambda type_: type_ not in _LARGE_FIRST)
     order.sort(key=lambda type_: _LARGE_FIRST.index(type_) if type_ in _LARGE_FIRST else 99)
     width = min(_TYPES_AT_ONCE, run.request.workers, len(order))
-    with extraction_progress(run) as shown, ThreadPoolTaskRunner(max_workers=width) as pool:
+    with ProgressArtifact(run.progress) as shown, ThreadPoolTaskRunner(max_workers=width) as pool:
         for ended in map_in_waves(
             pool,
             extract_type,

@@ -1,4 +1,4 @@
-"""An extraction under way: everything its tasks share, found by the run's id."""
+"""An extraction under way: everything its tasks share."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import ClassVar
 from urllib.parse import urlsplit
 
 from blocks.looker import BlockTypeCheckpoints
@@ -22,16 +23,12 @@ from headrace.looker.extract.progress import ExtractProgress
 from headrace.looker.extract.request import ExtractRequest
 from headrace.looker.extract.session import choose_session
 from headrace.looker.extract.writer import Writer
+from headrace.looker.figures import LookerFigures
 from headrace.looker.turns import vault_lease
 from headrace.looker.vault import Vault
 from headrace.paths import real_path
-from headrace.quota import Gate
-from headrace.settings import Settings, load_settings
-from headrace.signals import stop_on_signals
-from headrace.stopping import StopEvent
 from tasks.events import emit, emit_breaker_change
-from tasks.logs import logs_of_run
-from tasks.looker_figures import measured_extraction
+from tasks.kernel import QuotaRun, announce, opening, registered
 
 log = logging.getLogger(__name__)
 
@@ -41,22 +38,18 @@ _LEASE_CHECK_S = 1.0
 _MOST_EVENTS = 20
 
 
-@dataclass
-class Extraction:
+@dataclass(kw_only=True)
+class Extraction(QuotaRun[ExtractRequest]):
     """One extraction. Made by `open_extraction`, closed with it. `stale`: a block was not saved."""
 
-    id: str
-    request: ExtractRequest
-    settings: Settings
+    kept: ClassVar[str] = "what came"
+
     client: LookerClient
-    gate: Gate
     vault: Vault
     lease: Lease
     context: Context
     checkpoints: BlockTypeCheckpoints
     progress: ExtractProgress
-    stop: StopEvent
-    rates: str
     jobs: dict[str, TypeJob] = field(default_factory=dict)
     stale: bool = False
 
@@ -66,23 +59,8 @@ class Extraction:
         return job
 
 
-_RUNS: dict[str, Extraction] = {}
-
-
-def extraction_of(run_id: str) -> Extraction:
-    """The extraction under way with this id.
-
-    Raises:
-        LookupError: a task was started outside its run.
-    """
-    try:
-        return _RUNS[run_id]
-    except KeyError:
-        raise LookupError(f"extraction {run_id} is not under way in this process") from None
-
-
 @contextmanager
-def open_extraction(run_id: str, request: ExtractRequest) -> Iterator[Extraction]:
+def open_extraction(request: ExtractRequest) -> Iterator[Extraction]:
     """Everything that an extraction needs, checked before any work is spent; closed at the end.
 
     Raises:
@@ -91,13 +69,13 @@ def open_extraction(run_id: str, request: ExtractRequest) -> Iterator[Extraction
         ConnectionFailed: nobody listens at the address.
         StateError: the vault is damaged, or that of another Looker.
     """
-    settings = load_settings()
     connection = looker_of(request.base_url).within(request.timeout_s)
     hide(connection.client_secret.get_secret_value())
-    quota = looker_quota_of(request.rate, breaker_cooldown_s=settings.breaker_cooldown_s)
-    with ExitStack() as opened:
-        opened.enter_context(logs_of_run(run_id, settings))
-        stop = opened.enter_context(stop_on_signals())
+    with opening() as begun:
+        run_id, settings, stop, opened = (
+            begun.run_id, begun.settings, begun.stop, begun.resources
+        )  # fmt: skip
+        quota = looker_quota_of(request.rate, breaker_cooldown_s=settings.breaker_cooldown_s)
         path = real_path(request.vault)
         lease = opened.enter_context(
             hold(
@@ -140,12 +118,31 @@ def open_extraction(run_id: str, request: ExtractRequest) -> Iterator[Extraction
         )
         checkpoints = BlockTypeCheckpoints(str(path), stop=stop)
         run = Extraction(
-            run_id, request, settings, client, gate, vault, lease, context, checkpoints, progress,
-            stop, quota.rates,
-        )  # fmt: skip
-        _RUNS[run_id] = run
-        opened.callback(_RUNS.pop, run_id)
-        opened.enter_context(measured_extraction(run))
+            id=run_id,
+            request=request,
+            settings=settings,
+            stop=stop,
+            client=client,
+            gate=gate,
+            vault=vault,
+            lease=lease,
+            context=context,
+            checkpoints=checkpoints,
+            progress=progress,
+            rates=quota.rates,
+            per_s=context.per_s,
+            greeting=f"going on with session {chosen.id}" if chosen.resumed else "",
+        )
+        opened.enter_context(registered(run))
+        if meter := begun.meter():
+            figures = LookerFigures(
+                meter,
+                source=gate.config.name,
+                requests=run.publish_requests(meter, "looker"),
+                progress=progress,
+            )
+            run.on_end.append(figures.ended)
+        announce(run)
         yield run
 
 

@@ -4,16 +4,32 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from prefect import Flow, flow
+from prefect.runtime import flow_run
 
+from headrace.leases import LeaseHeld
 from headrace.run.parameters import Parameters
+from headrace.run.report import Report
+from tasks.kernel import conclude_refused, ui_url
 
 Asked = TypeVar("Asked", bound=Parameters)
+Contra = TypeVar("Contra", bound=Parameters, contravariant=True)
 
 
-def pipeline(name: str, request: type[Asked]) -> Callable[[Callable[[Asked], Any]], Flow[..., Any]]:
+class Refusal(Protocol[Contra]):
+    """Makes the report of a run that found another at the same work."""
+
+    def __call__(
+        self, request: Contra, held: LeaseHeld, *, run_id: str, ui_url: str | None
+    ) -> Report:
+        """The report; its status is `running_elsewhere`."""
+
+
+def pipeline(
+    name: str, request: type[Asked], *, refused: Refusal[Asked] | None = None
+) -> Callable[[Callable[[Asked], Any]], Flow[..., Any]]:
     """A decorator that makes a flow from a function of a checked request.
 
     The flow takes the request's parameters one by one, so that forms, deployments and
@@ -24,13 +40,22 @@ def pipeline(name: str, request: type[Asked]) -> Callable[[Callable[[Asked], Any
         name: of the flow.
         request: the model. A value that it refuses raises ConfigurationError before anything is
             opened.
+        refused: reports a run that found the lease held by another: it ends as AlreadyRunning.
+            None for a pipeline whose parts have leases of their own.
     """
 
     def decorate(run: Callable[[Asked], Any]) -> Flow[..., Any]:
         signature = _signature(request)
 
         def flow_function(*args: Any, **kwargs: Any) -> Any:
-            return run(request.checked(**signature.bind(*args, **kwargs).arguments))
+            asked = request.checked(**signature.bind(*args, **kwargs).arguments)
+            try:
+                return run(asked)
+            except LeaseHeld as held:
+                if refused is None:
+                    raise
+                report = refused(asked, held, run_id=str(flow_run.id), ui_url=ui_url())
+                return conclude_refused(report)
 
         flow_function.__name__ = run.__name__
         flow_function.__qualname__ = run.__qualname__

@@ -15,7 +15,8 @@ from headrace.logs import about
 from headrace.pull.exceptions import TokenBehind
 from headrace.pull.job import ProductJob
 from headrace.pull.loglines import log_product
-from headrace.pull.receipts import ChunkReceipt, PlanReceipt, ProductReceipt, Status
+from headrace.pull.receipts import ChunkReceipt, PlanReceipt, ProductReceipt
+from headrace.run.report import Status
 from headrace.stopping import Stopped
 from tasks.chunks import fetch_chunk
 from tasks.events import emit_if_up_to_date

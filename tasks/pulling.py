@@ -8,10 +8,10 @@ from typing import Any, TypeVar
 from prefect import Task
 from prefect.task_runners import ThreadPoolTaskRunner
 
-from headrace.pull.receipts import PlanReceipt, ProductReceipt, Status
+from headrace.pull.receipts import PlanReceipt, ProductReceipt
+from headrace.run.report import Status
 from headrace.stopping import Stopped
-from tasks.artifacts import pull_progress
-from tasks.observers import tell_started
+from tasks.kernel import ProgressArtifact, announce
 from tasks.products import plan_product, pull_product
 from tasks.runs import Run
 from tasks.waves import Ended, map_in_waves
@@ -25,8 +25,8 @@ def pull_products(run: Run) -> list[ProductReceipt]:
         product: ProductReceipt(product, Status.FAILED, error=Stopped().message)
         for product in run.request.products
     }
-    tell_started(run)
-    with pull_progress(run) as shown:
+    announce(run)
+    with ProgressArtifact(run.progress) as shown:
         for ended in _mapped(run, pull_product):
             shown.tick()
             if ended is not None:

@@ -1,17 +1,11 @@
-"""A run under way: everything its tasks share, found by the run's id.
-
-Clients, gates and lakes are no task parameters: Prefect would hash and record them. Tasks take the
-run's id instead and look up the rest here; the pools are threads, so that is one dictionary.
-"""
+"""A pull under way: everything its tasks share."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-
-from prefect.runtime import flow_run
 
 from blocks.checkpoint import BlockCheckpoints
 from blocks.resolve import exchange_of, lake_of, quota_of
@@ -21,40 +15,28 @@ from headrace.exchange.transport import quota_name
 from headrace.lake import RawLake
 from headrace.leases import LeaseStore, open_leases
 from headrace.logs import hide
+from headrace.pull.figures import PullFigures
 from headrace.pull.job import ProductJob
 from headrace.pull.opening import Listener
 from headrace.pull.progress import RunProgress
 from headrace.pull.request import MAX_IN_FLIGHT, PullRequest
 from headrace.pull.sources import EXCHANGE
-from headrace.quota import Gate
-from headrace.settings import Settings, load_settings
-from headrace.signals import stop_on_signals
-from headrace.stopping import StopEvent
-from tasks.events import emit_breaker_change
-from tasks.figures import measured
-from tasks.logs import logs_of_run
-from tasks.telling import tell
+from tasks.events import emit_and_log, emit_breaker_change
+from tasks.kernel import QuotaRun, find_run, opening, registered
 
 
-@dataclass
-class Run:
+@dataclass(kw_only=True)
+class Run(QuotaRun[PullRequest]):
     """One run of a pull. Made by `open_run`, closed with it. `task_runs`: their ids by product."""
 
-    id: str
-    request: PullRequest
-    settings: Settings
     client: ExchangeClient
-    gate: Gate
     lake: RawLake
     leases: LeaseStore
     checkpoints: BlockCheckpoints
     progress: RunProgress
-    stop: StopEvent
-    rates: str
-    pages_per_s: float | None
     jobs: dict[str, ProductJob] = field(default_factory=dict)
     task_runs: dict[str, str] = field(default_factory=dict)
-    listeners: list[Listener] = field(default_factory=lambda: [tell])
+    listeners: list[Listener] = field(default_factory=lambda: [emit_and_log])
 
     @property
     def pool_width(self) -> int:
@@ -74,7 +56,7 @@ class Run:
             cell_pages=self.lake.grid.cell_pages,
             in_flight=self.in_flight,
             pool=self.pool_width,
-            pages_per_s=self.pages_per_s,
+            pages_per_s=self.per_s,
             latency_s=self.client.stats.mean_latency_s,
             pages_per_chunk=self.request.pages_per_chunk,
         )
@@ -104,9 +86,9 @@ class Run:
         """Wide enough that one product alone can use the whole quota, as the last one will."""
         latency_s = self.client.stats.mean_latency_s
         most = min(50, MAX_IN_FLIGHT // self._products_at_once)
-        if latency_s is None or self.pages_per_s is None:
+        if latency_s is None or self.per_s is None:
             return min(UNMEASURED_WIDTH, most)
-        return max(1, min(most, math.ceil(self.pages_per_s * latency_s * LATENCY_ROOM)))
+        return max(1, min(most, math.ceil(self.per_s * latency_s * LATENCY_ROOM)))
 
     @property
     def _products_at_once(self) -> int:
@@ -119,40 +101,24 @@ LATENCY_ROOM = 1.4
 #: The width of a pool where no latency is known, or no quota makes it matter.
 UNMEASURED_WIDTH = 5
 
-_RUNS: dict[str, Run] = {}
-
-
-def flow_run_id() -> str:
-    """The id of the flow run that this is called in."""
-    return str(flow_run.id)
-
 
 def run_of(run_id: str) -> Run:
-    """The run under way with this id.
-
-    Raises:
-        LookupError: a task was started outside its run, for example from a saved parameter set.
-    """
-    try:
-        return _RUNS[run_id]
-    except KeyError:
-        raise LookupError(f"run {run_id} is not under way in this process") from None
+    """The pull under way with this id; see `find_run`."""
+    return find_run(Run, run_id)
 
 
 @contextmanager
-def open_run(run_id: str, request: PullRequest) -> Iterator[Run]:
+def open_run(request: PullRequest) -> Iterator[Run]:
     """Everything that a run needs, checked before any work is spent; closed at the end.
 
     Raises:
         ConfigurationError, StateError: something cannot be used.
         ConnectionFailed: nobody listens at the exchange's address.
     """
-    settings = load_settings()
     exchange = exchange_of(request.base_url)
-    quota = quota_of(request.rate, breaker_cooldown_s=settings.breaker_cooldown_s)
-    with ExitStack() as opened:
-        opened.enter_context(logs_of_run(run_id, settings))
-        stop = opened.enter_context(stop_on_signals())
+    with opening() as begun:
+        settings, stop, opened = begun.settings, begun.stop, begun.resources
+        quota = quota_of(request.rate, breaker_cooldown_s=settings.breaker_cooldown_s)
         lake = lake_of(request.lake).open(stop)
         host = quota_name(exchange.base_url)
         gate = quota.gate(settings.quota_folder, host, outage_limit_s=request.outage_limit_s)
@@ -166,7 +132,7 @@ def open_run(run_id: str, request: PullRequest) -> Iterator[Run]:
         client = ExchangeClient(transport, gate, credentials=credentials, stop=stop)
         opened.callback(client.close)
         run = Run(
-            id=run_id,
+            id=begun.run_id,
             request=request,
             settings=settings,
             client=client,
@@ -177,10 +143,19 @@ def open_run(run_id: str, request: PullRequest) -> Iterator[Run]:
             progress=RunProgress(in_flight=1),
             stop=stop,
             rates=quota.rates,
-            pages_per_s=min((rate.per_second for rate in gate.config.rates), default=None),
+            per_s=min((rate.per_second for rate in gate.config.rates), default=None),
         )
         run.progress.in_flight = run.in_flight
-        _RUNS[run_id] = run
-        opened.callback(_RUNS.pop, run_id)
-        opened.enter_context(measured(run))
+        opened.enter_context(registered(run))
+        if meter := begun.meter():
+            figures = PullFigures(
+                meter,
+                source=gate.config.name,
+                # An audit fetches, too.
+                requests=run.publish_requests(meter, request.planner),
+                lake=run.lake,
+                new_rows=lambda: {name: job.new_rows for name, job in list(run.jobs.items())},
+            )
+            run.listeners.append(figures.told)
+            run.on_end.append(figures.ended)
         yield run

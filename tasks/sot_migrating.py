@@ -8,7 +8,7 @@ from prefect.cache_policies import NO_CACHE
 from headrace.sot.migration.stepping import Migration
 from headrace.sot.reports import SotReport
 from headrace.sot.requests import MigrateRequest
-from tasks.sot_runs import RUNS, SotRun
+from tasks.sot_runs import SotRun, sot_run_of
 
 
 @task(
@@ -20,7 +20,7 @@ from tasks.sot_runs import RUNS, SotRun
 )
 def take_step(run: str, action: str) -> SotReport:
     """Take the step of the run's request, whose action names the task run."""
-    under_way = RUNS[run]
+    under_way = sot_run_of(run)
     if under_way.request.action != action:
         raise LookupError(f"run {run} is about {under_way.request.action}, not {action}")
     step = Migration(under_way.request, under_way.store, under_way.stop, under_way.progress.add)

@@ -17,7 +17,7 @@ from headrace.sot.requests import RecoverRequest, VerifyRequest, WriteRequest
 from headrace.sot.sources.reading import Format
 from headrace.sot.verifying.planning import Mode
 from headrace.sot.verifying.verify import verify_store
-from tasks.sot_runs import RUNS, SotRun
+from tasks.sot_runs import SotRun, sot_run_of
 
 
 @task(
@@ -28,7 +28,7 @@ from tasks.sot_runs import RUNS, SotRun
 )
 def verify_log(run: str) -> SotReport:
     """Verify as the run's request says; what is wrong is in the report."""
-    under_way = RUNS[run]
+    under_way = sot_run_of(run)
     request = under_way.request
     assert isinstance(request, VerifyRequest)
     return _verified(under_way, request)
@@ -42,7 +42,7 @@ def verify_log(run: str) -> SotReport:
 )
 def replay_log(run: str) -> RecoverReport:
     """Replay as the run's request says; what could not be replayed is in the report."""
-    under_way = RUNS[run]
+    under_way = sot_run_of(run)
     request = under_way.request
     assert isinstance(request, RecoverRequest)
     return recover(

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 from prefect.runtime import flow_run
 
 from blocks.resolve import sot_store_of
 from blocks.sot import BlockHeads
 from headrace.leases import hold, open_leases
-from headrace.metrics import publishing
 from headrace.pull.turns import lake_tag
-from headrace.settings import Settings, load_settings
-from headrace.signals import stop_on_signals
+from headrace.run.progress import Bar
 from headrace.sot.figures import LogFigures
 from headrace.sot.position import Position
 from headrace.sot.requests import (
@@ -27,18 +25,17 @@ from headrace.sot.requests import (
     WriteRequest,
 )
 from headrace.sot.store import SotStore
-from headrace.stopping import StopEvent
-from tasks.figures import patience_of
-from tasks.logs import logs_of_run
+from tasks.kernel import PipelineRun, announce, find_run, opening, registered
 
 Request = TypeVar("Request", WriteRequest, VerifyRequest, RecoverRequest, MigrateRequest)
 
 
 @dataclass
-class Progress:
+class RecordProgress:
     """How many records are done; counted from several threads."""
 
     records: int = 0
+    clock: Callable[[], float] = time.monotonic
     started: float = field(default_factory=time.monotonic)
     _mutex: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
@@ -47,25 +44,36 @@ class Progress:
         with self._mutex:
             self.records += records
 
-    @property
-    def text(self) -> str:
-        """For people."""
+    def percent(self) -> float:
+        """A stream has no known end."""
+        return 0.0
+
+    def described(self) -> str:
+        """Records, and how many a second."""
         elapsed_s = time.monotonic() - self.started
         return f"{self.records:,} records, {self.records / max(elapsed_s, 1e-3):,.0f}/s"
 
+    def so_far(self) -> str:
+        """The same."""
+        return self.described()
 
-@dataclass
-class SotRun(Generic[Request]):
+    def bars(self) -> list[Bar]:
+        """One, without an end."""
+        return [Bar("records", None, (self.described(),), "")]
+
+    def eta_s(self, per_s: float | None) -> float | None:  # noqa: ARG002 - as `Progress`
+        """Not known."""
+        return None
+
+
+@dataclass(kw_only=True)
+class SotRun(PipelineRun[Request]):
     """One run. Made by `open_sot_run`, closed with it."""
 
-    id: str
-    request: Request
-    settings: Settings
     store: SotStore
     heads: BlockHeads
-    stop: StopEvent
+    progress: RecordProgress
     figures: LogFigures | None = None
-    progress: Progress = field(default_factory=Progress)
 
     @property
     def floors(self) -> dict[int, Position]:
@@ -80,18 +88,18 @@ class SotRun(Generic[Request]):
         return kept.positions if kept else {}
 
 
-#: The runs of this process by id, for tasks, and for whoever shows them.
-RUNS: dict[str, SotRun[Any]] = {}
+def sot_run_of(run_id: str) -> SotRun[Any]:
+    """The run of the log under way with this id; see `find_run`."""
+    return find_run(SotRun, run_id)
 
 
 @contextmanager
 def open_sot_run(
-    run_id: str, request: Request, *, create: bool = False, alone: bool = False
+    request: Request, *, create: bool = False, alone: bool = False
 ) -> Iterator[SotRun[Request]]:
     """Everything that a run needs, checked before any work is spent; closed at the end.
 
     Args:
-        run_id: of the flow run.
         request: what it is asked.
         create: make the store if there is none.
         alone: hold the store's lease, so that a second start ends at once. The store itself keeps
@@ -101,29 +109,29 @@ def open_sot_run(
         LeaseHeld: a run is at it already.
         StoreMisconfigured, StoreUnavailable, StateError: the store cannot be used.
     """
-    settings = load_settings()
-    with ExitStack() as opened:
-        opened.enter_context(logs_of_run(run_id, settings))
-        stop = opened.enter_context(stop_on_signals())
+    with opening() as begun:
+        settings, stop, opened = begun.settings, begun.stop, begun.resources
         store = sot_store_of(request.store).open(create=create)
         opened.callback(store.close)
         if alone:
             leases = open_leases(settings.lease_location)
             name = f"sot@{lake_tag(store.location)}:write"
             opened.enter_context(
-                hold(leases, name, run_id=run_id, ttl_s=settings.lease_ttl_s, stop=stop)
+                hold(leases, name, run_id=begun.run_id, ttl_s=settings.lease_ttl_s, stop=stop)
             )
-        heads = BlockHeads(store.location, stop=stop)
-        figures = opened.enter_context(_measured(settings, store.location, stop))
-        run = SotRun(run_id, request, settings, store, heads, stop, figures)
-        RUNS[run_id] = run
-        opened.callback(RUNS.pop, run_id)
+        run = SotRun(
+            id=begun.run_id,
+            request=request,
+            settings=settings,
+            stop=stop,
+            store=store,
+            heads=BlockHeads(store.location, stop=stop),
+            progress=RecordProgress(),
+        )
+        if meter := begun.meter():
+            flow = flow_run.flow_name or "sot"
+            run.figures = LogFigures(meter, source=store.location, flow=flow)
+            run.on_end.append(run.figures.ended)
+        opened.enter_context(registered(run))
+        announce(run)
         yield run
-
-
-@contextmanager
-def _measured(settings: Settings, store: str, stop: StopEvent) -> Iterator[LogFigures | None]:
-    """The figures of the run, published for a `with` block; None where they go nowhere."""
-    with publishing(settings, patience=patience_of(stop)) as meter:
-        flow = flow_run.flow_name or "sot"
-        yield None if meter is None else LogFigures(meter, source=store, flow=flow)

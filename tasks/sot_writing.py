@@ -23,8 +23,8 @@ from headrace.sot.sources.reading import Format, read_places
 from headrace.sot.writing.messages import Ack
 from headrace.sot.writing.options import WriteOptions, shard_of
 from headrace.sot.writing.write import WriteReport, write_stream
+from tasks.kernel import ProgressArtifact
 from tasks.sot_runs import SotRun
-from tasks.sot_telling import log_progress
 from tasks.waves import map_in_waves
 
 log = logging.getLogger(__name__)
@@ -161,7 +161,8 @@ def write_shards(run: SotRun[WriteRequest]) -> WriteReport:
     _WRITING[run.id] = writing
     try:
         shards = run.request.shards
-        with ThreadPoolTaskRunner(max_workers=shards) as pool, log_progress(run.progress) as bar:
+        bar_shown = ProgressArtifact(run.progress, "headrace-sot-progress", ends_full=True)
+        with ThreadPoolTaskRunner(max_workers=shards) as pool, bar_shown as bar:
             save_at = time.monotonic() + SAVE_HEADS_S
             # Not the run's stop: a shard ends when what was read is durable, and not before.
             for _ in map_in_waves(

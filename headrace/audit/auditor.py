@@ -18,9 +18,9 @@ from headrace.exchange.exceptions import ExchangeError
 from headrace.exchange.history import newest_id
 from headrace.lake import RawLake
 from headrace.pull.checkpoints import CheckpointStore
-from headrace.pull.receipts import Status
 from headrace.pull.sources import source_host
 from headrace.quota import Lane
+from headrace.run.report import Status
 from headrace.stopping import STOP, StopEvent
 
 

@@ -68,6 +68,12 @@ class Finding:
         """Whether the product is incomplete or unsound because of it."""
         return self.kind not in NOTES
 
+    def described(self) -> str:
+        """The finding in one line, with its repair."""
+        where = f" {self.range[0]}-{self.range[1]}" if self.range else ""
+        repair = f" [{self.repair}]" if self.repair else ""
+        return f"{self.product}: {self.kind.value}{where}: {self.message}{repair}"
+
     def as_json(self) -> dict[str, Any]:
         """Plain values for `--json`."""
         return {

@@ -5,12 +5,33 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, ClassVar
 
 from headrace.audit.coverage import Tally
 from headrace.audit.findings import Finding, Kind
 from headrace.coverage import Range
-from headrace.pull.receipts import ProductReceipt, Status
+from headrace.pull.receipts import ProductReceipt
+from headrace.run.report import (
+    Report,
+    Row,
+    Sheet,
+    Status,
+    duration,
+    ended,
+    markdown_table,
+    plain,
+)
+
+_ENDINGS = {
+    Status.DONE: "complete and sound",
+    Status.PARTIAL: "something is missing or wrong",
+    Status.FAILED: "the audit failed",
+    Status.RUNNING_ELSEWHERE: "another run works on what has to be healed",
+}
+#: Findings of one product that are spelled out for people; `--json` has them all.
+_SHOWN = 20
+#: Findings in the UI's table.
+_MOST_FINDINGS = 500
 
 #: Notes that a healing clears up all the same.
 _REBUILT = frozenset({Kind.CHECKPOINT_BEHIND, Kind.CHECKPOINT_ABSENT})
@@ -56,6 +77,33 @@ class ProductAudit:
     def kinds(self) -> dict[str, int]:
         """How many findings of each kind there are."""
         return dict(Counter(finding.kind.value for finding in self.findings))
+
+    def as_row(self) -> Row:
+        """One row for people; `missing` and `absent` (at the exchange) count ids."""
+        counted = self.counted
+        return {
+            "product": self.product,
+            "status": self.status.value,
+            "parts": self.parts,
+            "trades": counted.rows,
+            "watermark": counted.watermark,
+            "newest": self.newest,
+            "missing": counted.missing.count,
+            "absent": counted.absent_ids,
+            "wrong": len(self.wrong),
+            "notes": len(self.findings) - len(self.wrong),
+        }
+
+    def lines(self) -> list[str]:
+        """What was found, a line each; what is wrong comes first."""
+        lines = []
+        if self.error:
+            lines.append(f"{self.product}: {self.error.removeprefix(f'{self.product}: ')}")
+        lines += [finding.described() for finding in self.findings[:_SHOWN]]
+        left = len(self.findings) - _SHOWN
+        if left > 0:
+            lines.append(f"{self.product}: and {left:,} more findings; --json has them all")
+        return lines
 
     def as_json(self) -> dict[str, Any]:
         """Plain values for `--json`; ranges are inclusive."""
@@ -155,6 +203,19 @@ class Healing:
             "fetched": [receipt.as_json() for receipt in self.fetched],
         }
 
+    def lines(self) -> list[str]:
+        """What was done, a line per step."""
+        lines = [
+            f"{step.product}: {step.action.value.replace('_', ' ')}: {step.message}"
+            for receipt in self.repaired
+            for step in receipt.repairs
+        ]
+        lines += [f"{each.product}: {each.error}" for each in self.repaired if each.error]
+        for fetched in self.fetched:
+            reason = f" ({fetched.error})" if fetched.error else ""
+            lines.append(f"{fetched.product}: fetched {fetched.new_rows:,} trades{reason}")
+        return lines
+
     def elsewhere(self) -> set[str]:
         """The products that somebody else was at."""
         receipts: tuple[RepairReceipt | ProductReceipt, ...] = (*self.repaired, *self.fetched)
@@ -162,7 +223,7 @@ class Healing:
 
 
 @dataclass(frozen=True, slots=True)
-class AuditReport:
+class AuditReport(Report):
     """One audit: as printed, stored as artifacts and given to `--json`.
 
     Args:
@@ -172,6 +233,8 @@ class AuditReport:
         healing: what was done, if it was asked for.
         stopped: whether the audit was asked to stop.
     """
+
+    key: ClassVar[str] = "headrace-audit"
 
     run: str
     status: Status
@@ -197,3 +260,59 @@ class AuditReport:
             "products": [product.as_json() for product in self.products],
             "healing": self.healing.as_json() if self.healing else None,
         }
+
+    def title(self) -> str:
+        """How the audit ended, and which products are not as they should be."""
+        if self.stopped:
+            return "stopped on request, not everything was looked at"
+        return ended(self.status, ((each.product, each.status) for each in self.products), _ENDINGS)
+
+    def totals(self) -> str:
+        """Parts, trades, requests and time."""
+        parts = sum(each.parts for each in self.products)
+        rows = sum(each.counted.rows for each in self.products)
+        return (
+            f"{'rows' if self.deep else 'footers'} of {parts:,} parts with {rows:,} trades, "
+            f"{self.requests:,} requests, {duration(self.elapsed_s)}"
+        )
+
+    def table(self) -> list[Row]:
+        """A row per product, without what only the UI has room for."""
+        rows = [each.as_row() for each in self.products]
+        for row in rows:
+            del row["parts"], row["absent"]
+        return rows
+
+    def sheets(self) -> list[Sheet]:
+        """The products, and what was found of them, what is wrong first."""
+        findings = [finding for each in self.products for finding in each.findings]
+        findings.sort(key=lambda finding: not finding.wrong)
+        return [
+            Sheet(
+                "",
+                "What of each product is in the lake, and whether it is sound",
+                [each.as_row() for each in self.products],
+            ),
+            Sheet(
+                "findings",
+                f"{len(findings):,} findings, what is wrong first",
+                [finding.as_row() for finding in findings[:_MOST_FINDINGS]],
+            ),
+        ]
+
+    def remarks(self) -> list[str]:
+        """What was done, then what was found, a line each."""
+        done = self.healing.lines() if self.healing else []
+        return [*done, *(line for each in self.products for line in each.lines())]
+
+    def markdown(self) -> str:
+        """The audit as an artifact; after a healing, with what was before."""
+        lines = [f"## {plain(self.headline())}", "", f"- lake `{self.lake}`", ""]
+        if self.healing is not None:
+            before = [each.as_row() for each in self.healing.before]
+            lines += ["### Before", "", *markdown_table(before), "", "### Done", ""]
+            lines += [f"- {plain(line)}" for line in self.healing.lines()] or ["- nothing"]
+            lines += ["", "### After", ""]
+        lines += [*markdown_table([each.as_row() for each in self.products]), ""]
+        lines += [f"- {plain(line)}" for each in self.products for line in each.lines()]
+        return "\n".join(lines)

@@ -9,16 +9,17 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import pyarrow.dataset as ds
 import typer
 
 from headrace.cli.display import Display
 from headrace.cli.exits import Exit
-from headrace.cli.pull import summary_of
+from headrace.cli.running import report_of
 from headrace.cli.server import bounded_exit
-from headrace.pull.receipts import Status, Summary
+from headrace.pull.report import Summary
+from headrace.run.report import Status
 from headrace.sim import SimulatedExchangeProcess, TokenBucket
 
 TAPE = (
@@ -57,7 +58,7 @@ def demo(
         limits=[TokenBucket(rate_per_s=15, burst=15)],
         faults=FAULTS,
     ) as exchange:
-        summary = summary_of("backfill", _parameters(exchange.url, lake), display)
+        summary = cast("Summary", report_of("backfill", _parameters(exchange.url, lake), display))
     display.show(summary)
     if summary.stopped:
         display.say("Run it again: it goes on from here.")

@@ -6,7 +6,7 @@ from enum import IntEnum
 
 from headrace.errors import ConfigurationError, HeadraceError
 from headrace.leases import LeaseHeld
-from headrace.pull.receipts import Status, Summary
+from headrace.run.report import Report, Status
 from headrace.stopping import Stopped
 
 
@@ -29,9 +29,9 @@ _BY_STATUS = {
 }
 
 
-def exit_of_summary(summary: Summary) -> Exit:
+def exit_of_report(report: Report) -> Exit:
     """The exit code of a run that came to its end."""
-    return Exit.INTERRUPTED if summary.stopped else exit_of_status(summary.status)
+    return Exit.INTERRUPTED if report.stopped else exit_of_status(report.status)
 
 
 def exit_of_status(status: Status) -> Exit:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from headrace.leases import LeaseHeld
-from headrace.looker.extract.receipts import ExtractSummary, Status, TypeReceipt
+from headrace.looker.extract.receipts import ExtractSummary, TypeReceipt
 from headrace.looker.extract.request import ExtractRequest
 from headrace.paths import real_path
-from headrace.pull.receipts import QuotaUse
 from headrace.pull.turns import lake_tag
+from headrace.run.report import QuotaUse, Status
 
 
 def vault_lease(path: str | Path) -> str:

@@ -13,10 +13,12 @@ from contextlib import ExitStack, contextmanager
 from headrace.exchange.transport import quota_name
 from headrace.lake.opening import canonical_location
 from headrace.leases import LeaseHeld, open_leases
-from headrace.pull.receipts import ProductReceipt, QuotaUse, Status, Summary
+from headrace.pull.receipts import ProductReceipt
+from headrace.pull.report import Summary
 from headrace.pull.request import BLOCK_PREFIX, PullRequest
 from headrace.pull.sources import EXCHANGE
 from headrace.pull.turns import Turns
+from headrace.run.report import QuotaUse, Status
 
 
 @contextmanager

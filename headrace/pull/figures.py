@@ -15,7 +15,7 @@ from headrace.lake import NewestTrade
 from headrace.metrics import catalogue as names
 from headrace.metrics.meter import Meter
 from headrace.metrics.requests import RequestFigures
-from headrace.pull.receipts import Summary
+from headrace.pull.report import Summary
 
 log = logging.getLogger(__name__)
 

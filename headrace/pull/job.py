@@ -35,12 +35,13 @@ from headrace.pull.ledger import Ledger
 from headrace.pull.opening import Listener, first_stored, newest_seen, opened_ledger
 from headrace.pull.planner import Survey, survey
 from headrace.pull.progress import RunProgress
-from headrace.pull.receipts import ChunkReceipt, PlanReceipt, ProductReceipt, Status
+from headrace.pull.receipts import ChunkReceipt, PlanReceipt, ProductReceipt
 from headrace.pull.refreshing import refresh_chunks
 from headrace.pull.request import PullRequest
 from headrace.pull.sources import check_source, source_host
 from headrace.pull.turns import HeldLease, Turns
 from headrace.quota import Lane, QuotaUnavailable
+from headrace.run.report import Status
 from headrace.stopping import StopEvent, Stopped
 
 log = logging.getLogger(__name__)

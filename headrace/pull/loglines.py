@@ -5,12 +5,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
-from headrace.pull.receipts import ProductReceipt, Status, Summary
-from headrace.pull.wording import one_line
+from headrace.pull.receipts import ProductReceipt
 
 log = logging.getLogger(__name__)
-
-_QUIET = {Status.DONE, Status.RUNNING_ELSEWHERE}
 
 
 def log_event(name: str, facts: Mapping[str, object]) -> None:
@@ -27,23 +24,8 @@ def log_event(name: str, facts: Mapping[str, object]) -> None:
 def log_product(receipt: ProductReceipt) -> None:
     """The line of a product that ended."""
     facts = {"status": receipt.status.value, "rows": receipt.new_rows, "pages": receipt.pages}
-    level = logging.INFO if receipt.status in _QUIET else logging.WARNING
+    level = logging.INFO if receipt.status.quiet else logging.WARNING
     text = f"{receipt.status.value.replace('_', ' ')}: {receipt.new_rows:,} new trades"
     if receipt.error:
         text += f" ({receipt.error})"
     log.log(level, "%s", text, extra={"event": "product-ended", "facts": facts})
-
-
-def log_run(summary: Summary) -> None:
-    """The line of a run that ended."""
-    facts = {
-        "run": summary.run,
-        "status": "stopped" if summary.stopped else summary.status.value,
-        "requests": summary.requests,
-        "throttled": summary.throttled,
-        "retries": summary.retries,
-        "elapsed_s": round(summary.elapsed_s, 3),
-        "rows": sum(receipt.new_rows for receipt in summary.products),
-    }
-    level = logging.INFO if summary.status in _QUIET else logging.WARNING
-    log.log(level, "%s", one_line(summary), extra={"event": "run-ended", "facts": facts})

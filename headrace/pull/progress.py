@@ -7,6 +7,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from headrace.run.progress import Bar
+from headrace.run.report import Status
+
 
 @dataclass(slots=True)
 class ProductProgress:
@@ -85,10 +88,49 @@ class RunProgress:
                 sum(entry.rows for entry in entries),
             )
 
-    def eta_s(self, pages_per_s: float | None) -> float | None:
+    def eta_s(self, per_s: float | None) -> float | None:
         """Seconds left at the rate that the quota allows, or at the one seen so far."""
         done, total, _rows = self.totals()
         elapsed = self.clock() - self.started
         seen = done / elapsed if elapsed > 1 and done else None
-        rate = min(r for r in (pages_per_s, seen) if r) if (pages_per_s or seen) else None
+        rate = min(r for r in (per_s, seen) if r) if (per_s or seen) else None
         return max(0, total - done) / rate if rate else None
+
+    def percent(self) -> float:
+        """Pages done of those planned. A thin product is done with fewer than planned."""
+        entries = list(self.products.values())
+        total = sum(max(1, entry.pages_total) for entry in entries)
+        done = sum(
+            max(1, entry.pages_total)
+            if entry.state == Status.DONE.value
+            else min(entry.pages_done, entry.pages_total)
+            for entry in entries
+        )
+        return 100.0 * done / total if total else 0.0
+
+    def described(self) -> str:
+        """Of each product: pages done of those planned, and its state."""
+        parts = [
+            f"{entry.product}: {entry.pages_done:,}/{entry.pages_total:,} pages, {entry.state}"
+            for entry in list(self.products.values())
+        ]
+        return "; ".join(parts) or "planning"
+
+    def so_far(self) -> str:
+        """Pages of those planned, and trades."""
+        done, total, rows = self.totals()
+        return f"{done:,}/{total:,} pages, {rows:,} trades"
+
+    def bars(self) -> list[Bar]:
+        """One per product."""
+        return [
+            Bar(
+                entry.product,
+                1.0
+                if entry.pages_total == 0 and entry.state == Status.DONE.value
+                else entry.pages_done / max(entry.pages_total, 1),
+                (f"{entry.pages_done:,}/{entry.pages_total:,} pages", f"{entry.rows:,} trades"),
+                entry.state,
+            )
+            for entry in list(self.products.values())
+        ]

@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import Any
+from dataclasses import dataclass
 
 from headrace.coverage import EMPTY, IntervalSet, Range
+from headrace.run.report import Row, Status, duration
 
 #: Size of a stored page of 1,000 trades, measured over realistic ones (docs/lake.md).
 BYTES_PER_PAGE = 8_200
-
-
-class Status(StrEnum):
-    """How a product, or a run, ended."""
-
-    DONE = "done"
-    PARTIAL = "partial"
-    FAILED = "failed"
-    RUNNING_ELSEWHERE = "running_elsewhere"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +55,7 @@ class ProductReceipt:
     failed_chunks: tuple[Range, ...] = ()
     error: str = ""
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> Row:
         """The form of the summary: plain lists and numbers."""
         return {
             "product": self.product,
@@ -84,7 +73,7 @@ class ProductReceipt:
             "error": self.error or None,
         }
 
-    def as_row(self) -> dict[str, Any]:
+    def as_row(self) -> Row:
         """One row of the coverage table: short values for people."""
         return {
             "product": self.product,
@@ -117,7 +106,7 @@ class PlanReceipt:
         """About what the pages will take on disk."""
         return self.pages * BYTES_PER_PAGE
 
-    def as_json(self, pages_per_s: float | None) -> dict[str, Any]:
+    def as_json(self, pages_per_s: float | None) -> Row:
         """The plan in numbers: requests, seconds at the quota, bytes on disk."""
         return {
             "product": self.product,
@@ -131,75 +120,16 @@ class PlanReceipt:
             "error": self.error or None,
         }
 
-
-@dataclass(frozen=True, slots=True)
-class QuotaUse:
-    """How much of the quota a run used; without a limit, the last two are None.
-
-    `per_s` is the mean rate that the quota sustains, in requests a second.
-    """
-
-    name: str
-    rates: str
-    used_share: float | None = None
-    per_s: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """What one run did, as printed, stored as an artifact and given to `--json`.
-
-    `run` is empty for one that found others at work before it was anything to Prefect.
-    """
-
-    run: str
-    status: Status
-    ui_url: str | None
-    elapsed_s: float
-    requests: int
-    throttled: int
-    retries: int
-    quota: QuotaUse
-    products: tuple[ProductReceipt, ...]
-    pool_use: float | None = None
-    stopped: bool = False
-    plan: tuple[PlanReceipt, ...] = field(default=())
-
-    def as_json(self) -> dict[str, Any]:
-        """The JSON summary."""
-        summary: dict[str, Any] = {
-            "run": self.run or None,
-            "status": self.status.value,
-            "ui_url": self.ui_url,
-            "elapsed_s": round(self.elapsed_s, 3),
-            "requests": self.requests,
-            "throttled": self.throttled,
-            "retries": self.retries,
-            "quota": {
-                "name": self.quota.name,
-                "rates": self.quota.rates,
-                "used_share": self.quota.used_share,
-            },
-            "products": [receipt.as_json() for receipt in self.products],
+    def as_row(self, pages_per_s: float | None) -> Row:
+        """The same for people."""
+        lo, hi = self.range or ("", "")
+        return {
+            "product": self.product,
+            "from": str(lo),
+            "to": str(hi),
+            "requests": self.pages,
+            "chunks": self.chunks,
+            "at the quota": duration(self.pages / pages_per_s) if pages_per_s else "no limit",
+            "on disk": f"{self.size_bytes / 1e6:,.1f} MB",
+            "problem": self.error,
         }
-        if self.plan:
-            summary["plan"] = [plan.as_json(self.quota.per_s) for plan in self.plan]
-        return summary
-
-
-def overall(receipts: Iterable[ProductReceipt]) -> Status:
-    """The status of a run, from those of its products; see `combined`."""
-    return combined(receipt.status for receipt in receipts)
-
-
-def combined(statuses: Iterable[Status]) -> Status:
-    """The status of a whole: done only if all are, failed only if none brought anything.
-
-    Products that somebody else is at are no failure; if nothing else is amiss the whole says so.
-    """
-    found = set(statuses)
-    if found <= {Status.DONE}:
-        return Status.DONE
-    if found <= {Status.DONE, Status.RUNNING_ELSEWHERE}:
-        return Status.RUNNING_ELSEWHERE
-    return Status.FAILED if found == {Status.FAILED} else Status.PARTIAL

@@ -9,6 +9,7 @@ from collections import Counter
 from headrace.metrics import catalogue as names
 from headrace.metrics.distribution import BOUNDS_S, Distribution
 from headrace.metrics.meter import Meter
+from headrace.sot.reports import SotReport
 from headrace.sot.writing.measures import Histogram, ShardMeasures, skew
 
 
@@ -45,9 +46,10 @@ class LogFigures:
         if any(each.records for each in shards):
             self._meter.set(names.LOG_SKEW, skew(shards), source=self._source)
 
-    def ended(self, status: str, problems: int) -> None:
-        """The run ended so, and found so much wrong."""
-        self._meter.count(names.LOG_PROBLEMS, problems, source=self._source)
+    def ended(self, report: SotReport) -> None:
+        """Take what only the end knows."""
+        status = "stopped" if report.stopped else report.status.value
+        self._meter.count(names.LOG_PROBLEMS, len(report.problems), source=self._source)
         self._meter.count(names.RUNS, 1, flow=self._flow, status=status)
 
     def _sample(self) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
-from headrace.pull.receipts import Status
+from headrace.leases import LeaseHeld
+from headrace.run.report import Report, Row, Sheet, Status, plain
 from headrace.sot.recovery import RecoverReport
+from headrace.sot.requests import SotRequest
 from headrace.sot.verifying.verify import VerifyReport
 from headrace.sot.writing.measures import ShardMeasures
 from headrace.sot.writing.problems import NAMED
@@ -15,7 +17,7 @@ from headrace.sot.writing.write import WriteReport
 
 
 @dataclass(frozen=True, slots=True)
-class SotReport:
+class SotReport(Report):
     """One run of a command of the log.
 
     Attributes:
@@ -25,6 +27,8 @@ class SotReport:
         rows: a table of it, one row per shard or symbol.
         problems: what was wrong, one line each.
     """
+
+    key: ClassVar[str] = "headrace-sot"
 
     run: str
     action: str
@@ -51,6 +55,54 @@ class SotReport:
             **self.details,
             "problems": list(self.problems),
         }
+
+    def title(self) -> str:
+        """Which command it was."""
+        return f"sot {self.action}"
+
+    def headline(self) -> str:
+        """The outcome in one line."""
+        return self.message
+
+    def totals(self) -> str:
+        """The same, with the status."""
+        return f"{self.status.value}: {self.message}"
+
+    def table(self) -> list[Row]:
+        """A row per shard or symbol."""
+        return list(self.rows)
+
+    def sheets(self) -> list[Sheet]:
+        """The same in the UI."""
+        rows = [{name: _unmarked(cell) for name, cell in row.items()} for row in self.rows]
+        return [Sheet(self.action, self.message, rows[:_MOST_ROWS])]
+
+    def remarks(self) -> list[str]:
+        """What was wrong."""
+        return list(self.problems)
+
+
+#: Rows of one table artifact; `--json` has the rest.
+_MOST_ROWS = 500
+
+
+def _unmarked(cell: object) -> object:
+    return plain(cell) if isinstance(cell, str) else cell
+
+
+def refused(
+    request: SotRequest, held: LeaseHeld, *, run_id: str = "", ui_url: str | None = None
+) -> SotReport:
+    """The report of a run that did not begin, because another writes to the same log."""
+    return SotReport(
+        run=run_id,
+        action=type(request).__name__.removesuffix("Request").lower(),
+        status=Status.RUNNING_ELSEWHERE,
+        store=request.store,
+        message=str(held),
+        elapsed_s=0.0,
+        ui_url=ui_url,
+    )
 
 
 def report_of_write(run: str, store: str, written: WriteReport) -> SotReport:

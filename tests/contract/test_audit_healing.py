@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headrace.lake import Grid, RawLake, Store
-from headrace.pull.receipts import Status
+from headrace.run.report import Status
 from tests.support.audits import PRODUCT, Bench, kinds
 
 

@@ -18,7 +18,7 @@ from headrace.looker.extract.exceptions import UnknownFolder
 from headrace.looker.extract.request import ExtractRequest
 from headrace.looker.vault import Status as Ended
 from headrace.looker.vault import Vault
-from headrace.pull.receipts import Status
+from headrace.run.report import Status
 from headrace.sim.looker import SimulatedLooker
 from headrace.stopping import StopEvent
 

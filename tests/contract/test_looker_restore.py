@@ -15,7 +15,7 @@ from headrace.looker.exceptions import UnknownType
 from headrace.looker.restore import How, Restorer, plan
 from headrace.looker.restore.exceptions import NotRestorable
 from headrace.looker.vault import NotInVault, Status, Vault, item_of
-from headrace.pull.receipts import Status as Done
+from headrace.run.report import Status as Done
 from headrace.sim.looker import SimulatedLooker
 from headrace.stopping import StopEvent
 

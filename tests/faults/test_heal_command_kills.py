@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from headrace.lake import open_lake
-from headrace.pull.receipts import Status
+from headrace.run.report import Status
 from headrace.sim import SimulatedExchange
 from tests.services_fixtures import seaweed_url
 from tests.support.places import Place, local_place, s3_place

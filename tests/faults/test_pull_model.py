@@ -31,8 +31,8 @@ from headrace.lake.names import PartName
 from headrace.pull.checkpoints import Checkpoint, read_checkpoint
 from headrace.pull.exceptions import NothingToRebuild
 from headrace.pull.rebuild import rebuild
-from headrace.pull.receipts import Status
 from headrace.pull.turns import Turns
+from headrace.run.report import Status
 from tests.support.pull_world import (
     EXCHANGE,
     LAKE,

@@ -14,7 +14,7 @@ from headrace.audit.exceptions import NothingToAudit, NotInLake
 from headrace.audit.report import AuditReport, ProductAudit
 from headrace.errors import ConfigurationError, HeadraceError
 from headrace.lake.exceptions import LakeUnusable
-from headrace.pull.receipts import Status
+from headrace.run.report import Status
 from headrace.sim import Fault, Respond, SimulatedExchange
 
 pytestmark = pytest.mark.flows

@@ -57,7 +57,7 @@ def sim():
 @pytest.fixture
 def headrace(monkeypatch, capfd):
     """The command in this process; it ends with an exception instead of the process."""
-    monkeypatch.setattr("headrace.cli.pull.bounded_exit", lambda code, drain_s: sys.exit(code))
+    monkeypatch.setattr("headrace.cli.running.bounded_exit", lambda code, drain_s: sys.exit(code))
 
     def run(*arguments) -> Ended:
         monkeypatch.setattr(sys, "argv", ["headrace", *map(str, arguments)])

@@ -21,8 +21,8 @@ from flows.ingest import ingest
 from headrace.cli.display import Display
 from headrace.settings import load_settings
 from headrace.sim import SimulatedExchange
+from tasks.kernel import observing
 from tasks.logs import RunLogHandler, logs_of_run
-from tasks.observers import observing
 
 pytestmark = pytest.mark.flows
 
@@ -226,7 +226,7 @@ def test_the_terminal_draws_a_bar_per_product_and_lines_above_them(run, sim):
     with observing(display):
         run()
 
-    assert display.summary is not None
+    assert display.report is not None
     for words in ("BTC-USD", "7/7 pages", "trades", "ETH-USD", "failed"):
         assert words in drawn.getvalue()
 

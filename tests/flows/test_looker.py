@@ -23,10 +23,11 @@ from headrace.exchange.exceptions import ConnectionFailed
 from headrace.leases import Standing, hold, open_leases
 from headrace.looker.client import LoginRefused
 from headrace.looker.extract.exceptions import CheckpointUnusable
-from headrace.looker.extract.receipts import ExtractSummary, Status
+from headrace.looker.extract.receipts import ExtractSummary
 from headrace.looker.turns import vault_lease
 from headrace.looker.vault import Status as Ended
 from headrace.looker.vault import Vault
+from headrace.run.report import Status
 from headrace.settings import load_settings
 from headrace.sim.looker import SimulatedLooker
 
@@ -49,7 +50,7 @@ def sim(monkeypatch):
 
 def run(vault, **parameters) -> ExtractSummary:
     """Run the flow as a deployment does and return what it did; its errors are raised."""
-    from tasks.observers import observing
+    from tasks.kernel import observing
 
     watcher = Watcher()
     parameters = {"rate": "none", "vault": str(vault), "workers": 4, **parameters}

@@ -6,7 +6,7 @@ import time
 import pytest
 from support.pulls import assert_lake_equals_source, of_product, run_backfill
 
-from headrace.pull.receipts import Status
+from headrace.run.report import Status
 from headrace.sim import Fault, Respond, SimulatedExchange
 
 pytestmark = pytest.mark.flows

@@ -14,8 +14,8 @@ from support.figures import samples
 from blocks.sot import BlockHeads, SotStoreBlock
 from headrace.cli.main import main
 from headrace.leases import hold, open_leases
-from headrace.pull.receipts import Status
 from headrace.pull.turns import lake_tag
+from headrace.run.report import Status
 from headrace.settings import load_settings
 from headrace.sot.frames import STREAM_MAGIC, frame, join
 from headrace.sot.gen.output import write_json_lines
@@ -52,9 +52,7 @@ class Ended(NamedTuple):
 @pytest.fixture
 def headrace(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Any:
     """The command in this process; it ends with an exception instead of the process."""
-    monkeypatch.setattr(
-        "headrace.cli.sot.running.bounded_exit", lambda code, drain_s: sys.exit(code)
-    )
+    monkeypatch.setattr("headrace.cli.running.bounded_exit", lambda code, drain_s: sys.exit(code))
 
     def run(*arguments: object) -> Ended:
         monkeypatch.setattr(sys, "argv", ["headrace", *map(str, arguments)])
@@ -224,7 +222,8 @@ def test_a_second_writer_of_a_store_is_told_so(headrace: Any, source: Path, log:
     with hold(leases, name, run_id="the-other"):
         ended = headrace("sot", "write", source, "--store", log, "--json")
     assert ended.code == 3
-    assert "the-other" in ended.err
+    assert ended.summary["status"] == "running_elsewhere"
+    assert "the-other" in ended.summary["message"]
 
 
 def test_faults_in_a_stream_are_counted_by_kind_and_named(

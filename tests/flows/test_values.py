@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from support.pulls import coverage, of_product, run_backfill, stored
 
-from headrace.pull.receipts import Status
+from headrace.run.report import Status
 from headrace.sim import SimulatedExchange
 from headrace.trades import RAW_SCHEMA
 

@@ -21,13 +21,13 @@ from headrace.looker.extract.folders import chosen_folders
 from headrace.looker.extract.job import TypeJob
 from headrace.looker.extract.mapping import in_threads
 from headrace.looker.extract.progress import ExtractProgress
-from headrace.looker.extract.receipts import Status, TypeReceipt
+from headrace.looker.extract.receipts import TypeReceipt
 from headrace.looker.extract.request import ExtractRequest
 from headrace.looker.extract.session import choose_session, ending_of
 from headrace.looker.extract.writer import Writer
 from headrace.looker.vault import Vault
-from headrace.pull.receipts import combined
 from headrace.quota import BreakerConfig, QuotaConfig, open_gate, parse_rates
+from headrace.run.report import Status, combined
 from headrace.sim.looker import Library
 from headrace.stopping import StopEvent
 

@@ -36,8 +36,9 @@ from headrace.pull.checkpoints import Checkpoint, read_checkpoint
 from headrace.pull.exceptions import CheckpointNotSaved, TokenBehind
 from headrace.pull.job import ProductJob
 from headrace.pull.progress import RunProgress
-from headrace.pull.receipts import ProductReceipt, Status
+from headrace.pull.receipts import ProductReceipt
 from headrace.pull.request import PullRequest
+from headrace.run.report import Status
 from headrace.stopping import StopEvent
 from headrace.trades import RAW_SCHEMA
 from tests.lake_samples import trades

@@ -9,7 +9,8 @@ import pyarrow.parquet as pq
 
 from headrace.lake import Grid, RawLake
 from headrace.lake.opening import make_store
-from headrace.pull.receipts import ProductReceipt, Summary
+from headrace.pull.receipts import ProductReceipt
+from headrace.pull.report import Summary
 from headrace.sim import SimulatedExchange
 from headrace.trades import empty_trades
 
@@ -43,7 +44,7 @@ def run_pull(
 ) -> Summary:
     from importlib import import_module
 
-    from tasks.observers import observing
+    from tasks.kernel import observing
 
     watcher = Watcher()
     url = sim if isinstance(sim, str) else sim.url

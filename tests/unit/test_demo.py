@@ -17,7 +17,7 @@ class Ended(Exception):
 
 def test_an_interrupt_is_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stopped = SimpleNamespace(stopped=True, products=())
-    monkeypatch.setattr(demo, "summary_of", lambda *_: stopped)
+    monkeypatch.setattr(demo, "report_of", lambda *_: stopped)
     monkeypatch.setattr(demo.Display, "show", lambda *_: None)
 
     def end(code: int) -> None:

@@ -5,15 +5,16 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
 
+from headrace.cli.display import show
 from headrace.cli.products import _table
-from headrace.cli.tables import plan_table
 from headrace.exchange.client import ProductInfo
 from headrace.pull.receipts import PlanReceipt
+from headrace.pull.report import Summary
+from headrace.run.report import QuotaUse, Status
 
 HOSTILE = "[/nope] [bold]x[/bold]"
 
@@ -25,9 +26,21 @@ def drawn(table):
 
 
 def test_a_plan_shows_what_the_exchange_said_as_it_is():
-    plan = PlanReceipt("BTC-USD", None, error=HOSTILE)
-    summary = SimpleNamespace(plan=[plan], quota=SimpleNamespace(per_s=None))
-    assert HOSTILE in drawn(plan_table(summary))
+    summary = Summary(
+        run="run",
+        status=Status.FAILED,
+        ui_url=None,
+        elapsed_s=1.0,
+        requests=0,
+        throttled=0,
+        retries=0,
+        quota=QuotaUse("host", "10/s"),
+        products=(),
+        plan=(PlanReceipt("BTC-USD", None, error=HOSTILE),),
+    )
+    console = Console(file=io.StringIO(), width=250)
+    show(summary, console)
+    assert HOSTILE in console.file.getvalue()
 
 
 def test_the_list_of_products_shows_their_names_as_they_are():

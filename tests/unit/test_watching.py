@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import io
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from rich.console import Console
-from rich.table import Table
 
-from headrace.cli.display import Display
-from headrace.cli.looker.extract_display import ExtractDisplay
-from headrace.cli.watching import RunDisplay
+from headrace.cli.display import drawn as drawing
 from headrace.looker.extract.progress import ExtractProgress
 from headrace.pull.progress import RunProgress
+from headrace.run.parameters import Parameters
+from headrace.settings import load_settings
 from headrace.stopping import StopEvent
+from tasks.kernel import QuotaRun
+from tasks.sot_runs import RecordProgress
 
 
 class Clock:
@@ -25,38 +26,48 @@ class Clock:
         return self.now
 
 
-def run_of(progress: Any, waits: str | None = None, **more: Any) -> SimpleNamespace:
-    return SimpleNamespace(
-        progress=progress,
-        client=SimpleNamespace(stats=SimpleNamespace(requests=30)),
-        gate=SimpleNamespace(waiting_for=lambda: waits),
-        rates="15/s",
+def run_of(
+    progress: Any, waits: str | None = None, per_s: float | None = None, kept: str = "all"
+) -> QuotaRun[Any]:
+    class Run(QuotaRun[Any]):
+        pass
+
+    run = Run(
+        id="run",
+        request=Parameters(),
+        settings=load_settings(),
         stop=StopEvent(),
-        **more,
+        progress=progress,
+        client=cast("Any", SimpleNamespace(stats=SimpleNamespace(requests=30))),
+        gate=cast("Any", SimpleNamespace(waiting_for=lambda: waits)),
+        rates="15/s",
+        per_s=per_s,
     )
+    Run.kept = kept
+    return run
 
 
-def drawn(display: RunDisplay, run: SimpleNamespace) -> str:
+def drawn(run: QuotaRun[Any]) -> str:
     console = Console(width=150, file=io.StringIO())
-    console.print(display._drawn(run))
+    console.print(drawing(run))
     text: str = console.file.getvalue()  # type: ignore[attr-defined]
     return text
 
 
 @pytest.fixture
-def pull() -> SimpleNamespace:
+def pull() -> QuotaRun[Any]:
     clock = Clock()
     progress = RunProgress(in_flight=1, clock=clock)
     clock.now += 10
     entry = progress.product("BTC-USD")
     entry.state, entry.pages_done, entry.pages_total = "running_elsewhere", 3, 12
-    return run_of(progress, "breaker", pages_per_s=1.0)
+    return run_of(progress, "breaker", per_s=1.0, kept="what is complete")
 
 
 def test_a_pull_says_how_fast_it_is_how_long_it_takes_and_what_it_waits_for(
-    pull: SimpleNamespace,
+    pull: QuotaRun[Any],
 ) -> None:
-    said = drawn(Display(), pull)
+    said = drawn(pull)
     assert "BTC-USD" in said
     assert "3/12 pages" in said
     assert "running elsewhere" in said
@@ -66,9 +77,9 @@ def test_a_pull_says_how_fast_it_is_how_long_it_takes_and_what_it_waits_for(
     assert "stopping" not in said
 
 
-def test_and_that_it_was_asked_to_end(pull: SimpleNamespace) -> None:
+def test_and_that_it_was_asked_to_end(pull: QuotaRun[Any]) -> None:
     pull.stop.set()
-    assert "stopping: keeping what is complete" in drawn(Display(), pull)
+    assert "stopping: keeping what is complete" in drawn(pull)
 
 
 def test_an_extraction_has_a_bar_per_type_and_keeps_what_came() -> None:
@@ -77,9 +88,9 @@ def test_an_extraction_has_a_bar_per_type_and_keeps_what_came() -> None:
     progress.begin("dashboard", "reading", expected=500)
     clock.now += 10
     progress.add("dashboard", items=200)
-    run = run_of(progress)
+    run = run_of(progress, kept="what came")
     run.stop.set()
-    said = drawn(ExtractDisplay(), run)
+    said = drawn(run)
     assert "200 items" in said
     assert "20/s" in said
     assert "15.0 s left" in said
@@ -87,10 +98,7 @@ def test_an_extraction_has_a_bar_per_type_and_keeps_what_came() -> None:
     assert "waiting" not in said
 
 
-def test_a_display_that_says_not_what_it_draws_cannot_be_made() -> None:
-    class Half(RunDisplay):
-        def _closing(self, summary: Any) -> tuple[Table, list[str]]:
-            return Table(), []
-
-    with pytest.raises(TypeError, match="abstract"):
-        Half()  # type: ignore[abstract]
+def test_work_without_a_known_end_has_no_bar() -> None:
+    progress = RecordProgress()
+    progress.add(7)
+    assert "7 records" in drawn(run_of(progress))

@@ -12,8 +12,9 @@ from headrace.looker.extract.context import Context, Mapper, pieces_of
 from headrace.looker.extract.items import ItemFetcher
 from headrace.looker.extract.known import Known
 from headrace.looker.extract.listing import ListingReader, Scope
-from headrace.looker.extract.receipts import RangeReceipt, Status, TypeReceipt
+from headrace.looker.extract.receipts import RangeReceipt, TypeReceipt
 from headrace.looker.vault import ITEM, PAGE, page_of_key
+from headrace.run.report import Status
 from headrace.stopping import Stopped
 
 PAGES, ITEMS, LOOK_UP = "pages", "items", "look up"

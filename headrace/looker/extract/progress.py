@@ -7,6 +7,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from headrace.run.progress import Bar
+from headrace.run.report import duration
+
 
 @dataclass(slots=True)
 class TypeProgress:
@@ -87,8 +90,50 @@ class ExtractProgress:
             sum(max(entry.expected, entry.items) for entry in entries),
         )
 
-    def eta_s(self) -> float | None:
-        """Seconds left for all types at the speed so far."""
+    def eta_s(self, per_s: float | None = None) -> float | None:  # noqa: ARG002 - as `Progress`
+        """Seconds left for all types at the speed so far; requests are not items."""
         items, expected = self.totals()
         elapsed = self.clock() - self.started
-        return (expected - items) / (items / elapsed) if items and elapsed > 1 else None
+        if not items or elapsed <= 1 or expected <= items:
+            return None
+        return (expected - items) / (items / elapsed)
+
+    def percent(self) -> float:
+        """Items that came of those expected."""
+        items, expected = self.totals()
+        return 100.0 * items / expected if expected else 0.0
+
+    def described(self) -> str:
+        """Of each type: items, speed, time left, state."""
+        now_s = self.clock()
+        parts = []
+        for entry in list(self.types.values()):
+            of = f"/{entry.expected:,}" if entry.expected > entry.items else ""
+            eta_s = entry.eta_s(now_s)
+            left = f", {duration(eta_s)} left" if eta_s is not None else ""
+            parts.append(
+                f"{entry.type}: {entry.items:,}{of} items, {entry.per_s(now_s):,.1f}/s{left}, "
+                f"{entry.state}"
+            )
+        return "; ".join(parts) or "beginning"
+
+    def so_far(self) -> str:
+        """Items of those expected."""
+        items, expected = self.totals()
+        return f"{items:,}/{expected:,} items"
+
+    def bars(self) -> list[Bar]:
+        """One per content type."""
+        now_s = self.clock()
+        bars = []
+        for entry in list(self.types.values()):
+            total = max(entry.expected, entry.items, 1)
+            eta_s = entry.eta_s(now_s)
+            texts = (
+                f"{entry.items:,} items",
+                f"{entry.per_s(now_s):,.0f}/s",
+                f"{duration(eta_s)} left" if eta_s is not None else "",
+            )
+            share = 1.0 if entry.ended_s else entry.items / total
+            bars.append(Bar(entry.type, share, texts, entry.state))
+        return bars

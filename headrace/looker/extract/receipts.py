@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
-from headrace.pull.receipts import QuotaUse, Status
+from headrace.run.report import (
+    Costs,
+    QuotaUse,
+    Report,
+    Row,
+    Sheet,
+    Status,
+    duration,
+    ended,
+    plain,
+)
 
-__all__ = ["ExtractSummary", "RangeReceipt", "Status", "TypeReceipt"]
+#: Names that one remark spells out.
+_FEW = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +101,10 @@ class TypeReceipt:
 
 
 @dataclass(frozen=True, slots=True)
-class ExtractSummary:
+class ExtractSummary(Report):
     """What one extraction did."""
+
+    key: ClassVar[str] = "headrace-looker"
 
     run: str
     status: Status
@@ -125,11 +138,97 @@ class ExtractSummary:
             "throttled": self.throttled,
             "retries": self.retries,
             "logins": self.logins,
-            "quota": {
-                "name": self.quota.name,
-                "rates": self.quota.rates,
-                "used_share": self.quota.used_share,
-            },
+            "quota": self.quota.as_json(),
             "checkpoint_stale": self.stale,
             "types": [receipt.as_json() for receipt in self.types],
         }
+
+    @property
+    def costs(self) -> Costs:
+        """Requests, time and quota."""
+        return Costs(self.requests, self.throttled, self.retries, self.elapsed_s, self.quota)
+
+    def title(self) -> str:
+        """How the run ended, and which types did not come to a good end."""
+        if self.stopped:
+            return "stopped on request, what came is kept"
+        return ended(self.status, ((each.type, each.status) for each in self.types))
+
+    def headline(self) -> str:
+        """The outcome in one line."""
+        items = sum(each.items for each in self.types)
+        return (
+            f"{self.title()}: {items:,} items, {self._fresh:,} of them new or changed, with "
+            f"{self.requests:,} requests in {duration(self.elapsed_s)}"
+        )
+
+    def totals(self) -> str:
+        """Items that came, requests, vault and session."""
+        if self.status is Status.RUNNING_ELSEWHERE:
+            return f"vault {self.vault}"
+        where = f"vault {self.vault}, session {self.session}"
+        return ", ".join([f"{self._fresh:,} new or changed", *self.costs.words(), where])
+
+    def table(self) -> list[Row]:
+        """A row per content type."""
+        return [
+            {
+                "type": each.type,
+                "status": each.status.value,
+                "items": each.items,
+                "new": each.new,
+                "changed": each.changed,
+                "same": each.unchanged,
+                "gone": each.deleted,
+                "failed": len(each.failures) + len(each.missing),
+            }
+            for each in self.types
+        ]
+
+    def sheets(self) -> list[Sheet]:
+        """The content types, with what is missing of each."""
+        return [
+            Sheet(
+                "",
+                "What of each content type is in the vault, and what is missing",
+                [receipt.as_row() for receipt in self.types],
+            )
+        ]
+
+    def remarks(self) -> list[str]:
+        """A line per type that has an error or lacks something, and what to do about it."""
+        lines = []
+        for each in self.types:
+            if each.error:
+                lines.append(f"{each.type}: {each.error.removeprefix(f'{each.type}: ')}")
+            if each.missing:
+                lines.append(f"{each.type}: not read: {_some(each.missing)}")
+            if each.failures:
+                lines.append(f"{each.type}: did not come: {_some(each.failures)}")
+        if any(each.missing or each.failures for each in self.types):
+            lines.append(
+                "the next run fetches only what is missing; `headrace looker failures` lists it"
+            )
+        if self.stale:
+            lines.append(
+                "the checkpoint in Prefect is older than the vault; the vault is what counts"
+            )
+        return lines
+
+    def facts(self) -> list[str]:
+        """Requests, quota, vault."""
+        resumed = " (resumed)" if self.resumed else ""
+        return [
+            *self.costs.facts(),
+            f"logins: {self.logins:,}",
+            f"vault {plain(self.vault)}, session {self.session}{resumed}",
+        ]
+
+    @property
+    def _fresh(self) -> int:
+        return sum(each.new + each.changed for each in self.types)
+
+
+def _some(names: tuple[str, ...]) -> str:
+    more = f" and {len(names) - _FEW} more" if len(names) > _FEW else ""
+    return ", ".join(names[:_FEW]) + more

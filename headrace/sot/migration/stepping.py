@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headrace.errors import ConfigurationError
-from headrace.pull.receipts import Status
+from headrace.run.report import Status
 from headrace.sot.exceptions import MalformedInput
 from headrace.sot.migration.backfilling import Backfill
 from headrace.sot.migration.comparing import Comparison, compare

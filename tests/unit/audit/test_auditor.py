@@ -13,7 +13,7 @@ from headrace.lake.exceptions import ObjectMissing
 from headrace.lake.faults import Fault, FaultyStore, denied
 from headrace.lake.raw import RawLake
 from headrace.pull.exceptions import CheckpointTooNew, CheckpointUnreadable
-from headrace.pull.receipts import Status
+from headrace.run.report import Status
 from headrace.stopping import StopEvent
 from tests.lake_samples import FETCHED_AT, trades
 from tests.support.audits import PRODUCT, Bench, kinds, only

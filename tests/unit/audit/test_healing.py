@@ -14,7 +14,7 @@ from headrace.lake.exceptions import StoreUnavailable
 from headrace.lake.faults import Fault, FaultyStore
 from headrace.leases import LeaseLost
 from headrace.pull.exceptions import CheckpointTooNew, CheckpointUnreadable
-from headrace.pull.receipts import Status
+from headrace.run.report import Status
 from tests.support.audits import PRODUCT, Bench, kinds
 
 

@@ -11,7 +11,7 @@ from headrace.audit.pending import pending_of
 from headrace.audit.report import ProductAudit
 from headrace.coverage import EMPTY, IntervalSet
 from headrace.exchange.exceptions import ServerError
-from headrace.pull.receipts import Status
+from headrace.run.report import Status
 from tests.support.audits import PRODUCT, Bench, kinds, only
 from tests.support.exchange import FakeClient
 

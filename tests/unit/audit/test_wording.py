@@ -7,9 +7,8 @@ import io
 from rich.console import Console
 
 from headrace.audit.report import AuditReport, Healing, RepairReceipt
-from headrace.audit.wording import markdown_report, one_line, remarks
-from headrace.cli.audit import show
-from headrace.pull.receipts import Status
+from headrace.cli.display import show
+from headrace.run.report import Status
 from tests.support.audits import PRODUCT, Bench
 
 
@@ -29,14 +28,14 @@ def report(bench: Bench, *, healing: Healing | None = None) -> AuditReport:
 
 
 def test_one_line(bench: Bench) -> None:
-    assert one_line(report(bench)) == (
+    assert report(bench).headline() == (
         "something is missing or wrong (BTC-USD): "
         "footers of 1 parts with 1,000 trades, 1 requests, 1.2 s"
     )
 
 
 def test_what_is_wrong_is_said_with_its_repair(bench: Bench) -> None:
-    first, second = remarks(report(bench))
+    first, second = report(bench).remarks()
     assert first == (
         "BTC-USD: missing 1001-2000: 1,000 ids are newer than anything stored "
         "[headrace audit BTC-USD --heal fetches them]"
@@ -56,15 +55,15 @@ def test_many_findings_are_not_all_spelled_out(bench: Bench) -> None:
         bench.keep(lo, lo + 9)
     told = report(bench)
     assert len(told.products[0].findings) > 20
-    assert remarks(told)[-1].endswith("more findings; --json has them all")
-    assert len(remarks(told)) == 21
+    assert told.remarks()[-1].endswith("more findings; --json has them all")
+    assert len(told.remarks()) == 21
 
 
 def test_markdown_tells_before_and_after_and_takes_no_markup_from_outside(bench: Bench) -> None:
     bench.keep(2_001, 2_500)
     before = (bench.audit(3_000),)
     healing = Healing(before, (RepairReceipt(PRODUCT, Status.FAILED, error="<b>*no*</b>"),), ())
-    text = markdown_report(report(bench, healing=healing))
+    text = report(bench, healing=healing).markdown()
     assert text.index("### Before") < text.index("### Done") < text.index("### After")
     assert "\\<b\\>\\*no\\*\\</b\\>" in text
     assert text.count("| BTC\\-USD |") == 2

@@ -10,9 +10,9 @@ import pytest
 from headrace.lake.exceptions import LakeUnusable
 from headrace.leases import LeaseHeld, SqliteLeases, Standing, hold
 from headrace.pull.admission import admission, refused
-from headrace.pull.receipts import Status
 from headrace.pull.request import PullRequest
 from headrace.pull.turns import Turns
+from headrace.run.report import Status
 
 
 @pytest.fixture

@@ -12,8 +12,10 @@ from headrace.metrics import catalogue as names
 from headrace.metrics.client_stats import ClientStats
 from headrace.metrics.requests import RequestFigures
 from headrace.pull.figures import PullFigures
-from headrace.pull.receipts import ProductReceipt, QuotaUse, Status, Summary
+from headrace.pull.receipts import ProductReceipt
+from headrace.pull.report import Summary
 from headrace.quota import BreakerChange, Phase
+from headrace.run.report import QuotaUse, Status
 
 SOURCE = "api.example.com"
 

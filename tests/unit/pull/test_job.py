@@ -13,8 +13,8 @@ from headrace.leases import SqliteLeases, hold
 from headrace.pull.exceptions import TokenBehind
 from headrace.pull.job import ProductJob
 from headrace.pull.progress import RunProgress
-from headrace.pull.receipts import Status
 from headrace.pull.request import PullRequest
+from headrace.run.report import Status
 from headrace.stopping import StopEvent
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)

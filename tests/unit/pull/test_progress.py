@@ -5,7 +5,6 @@ import threading
 import pytest
 
 from headrace.pull.progress import RunProgress
-from headrace.pull.wording import described_progress
 
 
 class Clock:
@@ -36,13 +35,11 @@ def test_totals_are_over_all_products(progress):
     done(progress, 3)
     done(progress, 1, "ETH-USD")
     assert progress.totals() == (4, 15, 4000)
-    assert described_progress(progress) == (
-        "BTC-USD: 3/10 pages, fetching; ETH-USD: 1/5 pages, fetching"
-    )
+    assert progress.described() == ("BTC-USD: 3/10 pages, fetching; ETH-USD: 1/5 pages, fetching")
 
 
 def test_before_anything_is_known_it_says_that_it_plans(progress):
-    assert described_progress(progress) == "planning"
+    assert progress.described() == "planning"
     assert progress.eta_s(None) is None
 
 

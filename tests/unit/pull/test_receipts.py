@@ -5,23 +5,9 @@ import json
 import pytest
 
 from headrace.coverage import IntervalSet
-from headrace.pull.receipts import (
-    PlanReceipt,
-    ProductReceipt,
-    QuotaUse,
-    Status,
-    Summary,
-    combined,
-    overall,
-)
-from headrace.pull.wording import (
-    duration,
-    ending,
-    markdown_summary,
-    one_line,
-    ranges_in_words,
-    remarks,
-)
+from headrace.pull.receipts import PlanReceipt, ProductReceipt
+from headrace.pull.report import Summary, overall
+from headrace.run.report import QuotaUse, Status, combined, duration
 
 DONE, PARTIAL, FAILED, ELSEWHERE = (
     Status.DONE,
@@ -137,15 +123,15 @@ def test_the_coverage_table_counts_ids():
 
 
 def test_the_ending_says_how_and_who():
-    assert ending(summary(receipt())) == "complete"
+    assert summary(receipt()).title() == "complete"
     troubled = summary(receipt(), receipt(FAILED, "ETH-USD"), receipt(PARTIAL, "SOL-USD"))
-    assert ending(troubled) == "partial: something failed or is missing (ETH-USD, SOL-USD)"
-    assert ending(summary(receipt(ELSEWHERE))) == "already running elsewhere (BTC-USD)"
-    assert "kept" in ending(summary(receipt(PARTIAL), stopped=True))
+    assert troubled.title() == "partial: something failed or is missing (ETH-USD, SOL-USD)"
+    assert summary(receipt(ELSEWHERE)).title() == "already running elsewhere (BTC-USD)"
+    assert "kept" in summary(receipt(PARTIAL), stopped=True).title()
 
 
 def test_one_line_counts_trades_requests_and_time():
-    said = one_line(summary(receipt(new_rows=1_000_000), receipt(new_rows=500)))
+    said = summary(receipt(new_rows=1_000_000), receipt(new_rows=500)).headline()
     assert said == "complete: 1,000,500 new trades with 1,234 requests in 4.2 s"
 
 
@@ -153,7 +139,7 @@ def test_remarks_name_product_reason_and_missing_ranges_once():
     troubled = receipt(
         PARTIAL, missing=IntervalSet.of((3001, 4000)), error="BTC-USD: 503 at cursor 4001"
     )
-    assert remarks(summary(receipt(product="ETH-USD"), troubled)) == [
+    assert summary(receipt(product="ETH-USD"), troubled).remarks() == [
         "BTC-USD: 503 at cursor 4001",
         "BTC-USD: missing 3001-4000",
     ]
@@ -161,12 +147,12 @@ def test_remarks_name_product_reason_and_missing_ranges_once():
 
 def test_of_many_ranges_the_first_few_are_spelled_out():
     many = receipt(missing=IntervalSet.from_ranges((lo, lo) for lo in range(1, 20, 2)))
-    assert ranges_in_words(many) == "1-1, 3-3, 5-5 and 7 more"
+    assert many.missing.words() == "1-1, 3-3, 5-5 and 7 more"
 
 
 def test_what_comes_from_outside_is_no_markup_in_the_ui():
     hostile = receipt(FAILED, error="<script>alert(1)</script>\n# head [x](http://evil) `code`")
-    said = markdown_summary(summary(hostile)).splitlines()[-1]
+    said = summary(hostile).markdown().splitlines()[-1]
     assert "<script>" not in said
     assert "[x](" not in said
     assert "\\<script\\>" in said

@@ -17,8 +17,8 @@ from headrace.lake import Grid, RawLake
 from headrace.leases import LeaseHeld, SqliteLeases
 from headrace.pull.job import ProductJob
 from headrace.pull.progress import RunProgress
-from headrace.pull.receipts import Status
 from headrace.pull.request import PullRequest
+from headrace.run.report import Status
 from headrace.stopping import StopEvent
 from tests.support.stores import MemoryStore
 

@@ -6,7 +6,9 @@ import pytest
 
 from headrace.metrics import Meter
 from headrace.metrics import catalogue as names
+from headrace.run.report import Status
 from headrace.sot.figures import LogFigures, distribution
+from headrace.sot.reports import SotReport
 from headrace.sot.writing.measures import Histogram, ShardMeasures
 
 STORE = "/srv/log"
@@ -70,7 +72,9 @@ def test_a_write_of_nothing_says_nothing_about_skew(world: World) -> None:
 
 def test_how_it_ended_and_what_was_wrong(world: World) -> None:
     before = world.published()
-    world.figures.ended("partial", 4)
+    world.figures.ended(
+        SotReport("run", "write", Status.PARTIAL, STORE, "", 1.0, problems=("a", "b", "c", "d"))
+    )
     after = world.published()
 
     assert (before["log_problems",], after["log_problems",]) == (0, 4)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from headrace.errors import ConfigurationError
-from headrace.pull.receipts import Status
+from headrace.run.report import Status
 from headrace.sot.embedded.store import EmbeddedStore
 from headrace.sot.encoding import decode, encode
 from headrace.sot.exceptions import (

@@ -8,9 +8,9 @@ from uuid import uuid4
 import pytest
 
 from headrace.pull.progress import RunProgress
-from tasks import progress_artifact
-from tasks.artifacts import percent_done, pull_progress
-from tasks.progress_artifact import REST_S, ProgressArtifact
+from tasks import kernel
+from tasks.kernel import REST_S, ProgressArtifact
+from tasks.sot_runs import RecordProgress
 
 
 def progress_of(*products: tuple[str, int, int]) -> RunProgress:
@@ -34,7 +34,7 @@ def progress_of(*products: tuple[str, int, int]) -> RunProgress:
     ],
 )
 def test_how_far_a_run_is(products, percent) -> None:
-    assert percent_done(progress_of(*products)) == percent
+    assert progress_of(*products).percent() == percent
 
 
 @pytest.fixture
@@ -50,24 +50,20 @@ def api(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
         api.told.append(progress)
         return uuid4()
 
-    monkeypatch.setattr(progress_artifact, "require_api", require_api)
-    monkeypatch.setattr(progress_artifact, "create_progress_artifact", create)
+    monkeypatch.setattr(kernel, "require_api", require_api)
+    monkeypatch.setattr(kernel, "create_progress_artifact", create)
     monkeypatch.setattr(
-        progress_artifact,
+        kernel,
         "update_progress_artifact",
         lambda _id, *, progress, description: api.told.append(progress),
     )
-    monkeypatch.setattr(progress_artifact, "time", SimpleNamespace(monotonic=lambda: api.now))
+    monkeypatch.setattr(kernel, "time", SimpleNamespace(monotonic=lambda: api.now))
     return api
-
-
-def run_with(progress: RunProgress) -> SimpleNamespace:
-    return SimpleNamespace(progress=progress)
 
 
 def test_it_is_told_once_a_second_at_most_and_at_the_end(api: SimpleNamespace) -> None:
     progress = progress_of(("fetching", 0, 100))
-    with pull_progress(run_with(progress)) as shown:
+    with ProgressArtifact(progress) as shown:
         for _ in range(50):
             api.now += 0.1
             progress.page("P0", 1000)
@@ -79,7 +75,7 @@ def test_it_is_told_once_a_second_at_most_and_at_the_end(api: SimpleNamespace) -
 
 
 def test_an_api_that_is_gone_is_left_alone_for_a_while(api: SimpleNamespace) -> None:
-    with pull_progress(run_with(progress_of(("fetching", 1, 2)))) as shown:
+    with ProgressArtifact(progress_of(("fetching", 1, 2))) as shown:
         api.down = True
         api.now += 2
         shown.tick()
@@ -93,7 +89,7 @@ def test_an_api_that_is_gone_is_left_alone_for_a_while(api: SimpleNamespace) -> 
 
 
 def test_work_without_a_known_end_is_full_when_it_ends_well(api: SimpleNamespace) -> None:
-    with ProgressArtifact("key", lambda: (0.0, "7 records"), ends_full=True):
+    with ProgressArtifact(RecordProgress(), "key", ends_full=True):
         api.now += 2
     assert api.told == [0.0, 100.0]
 
@@ -101,7 +97,7 @@ def test_work_without_a_known_end_is_full_when_it_ends_well(api: SimpleNamespace
 def test_and_not_when_it_breaks_off(api: SimpleNamespace) -> None:
     with (
         pytest.raises(OSError, match="torn"),
-        ProgressArtifact("key", lambda: (0.0, "7 records"), ends_full=True),
+        ProgressArtifact(RecordProgress(), "key", ends_full=True),
     ):
         raise OSError("torn")
     assert api.told == [0.0]

@@ -1,18 +1,30 @@
-"""How runs of the log end."""
+"""How a run of the log ends."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from prefect.states import State
 
-from headrace.pull.receipts import Status
+from headrace.run.report import Status
 from headrace.sot.reports import SotReport, report_of_write
 from headrace.sot.requests import WriteRequest
 from headrace.sot.writing.write import WriteReport
+from tasks import kernel
+from tasks.events import emit
 from tasks.sot_reading import verified_since
 from tasks.sot_runs import SotRun
-from tasks.sot_telling import conclude_sot
+
+#: Problems that are events; the report has them all.
+_MOST_EVENTS = 20
+
+
+def conclude_sot(run: SotRun[Any], report: SotReport) -> State[SotReport]:
+    """Report, with an event for each problem."""
+    for problem in report.problems[:_MOST_EVENTS]:
+        emit("sot.problem", {"store": report.store, "problem": problem})
+    return kernel.conclude(run, replace(report, ui_url=kernel.ui_url()))
 
 
 def conclude_write(run: SotRun[WriteRequest], written: WriteReport) -> State[SotReport]:

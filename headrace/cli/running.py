@@ -1,0 +1,129 @@
+"""Run a pipeline's flow here: parameters in, a report and an exit code out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, closing, nullcontext
+from importlib import import_module
+from typing import Any, NoReturn, TypeVar
+
+import typer
+
+from headrace.cli.common import logs_are_json, say_error
+from headrace.cli.console import silence_prefect_console
+from headrace.cli.display import Display
+from headrace.cli.exits import Exit, exit_of_error, exit_of_report
+from headrace.cli.options import command
+from headrace.cli.server import api_for_run, bounded_exit
+from headrace.errors import HeadraceError
+from headrace.leases import give_back_claims
+from headrace.run.parameters import Parameters
+from headrace.run.report import Report, log_end
+from headrace.settings import load_settings
+from headrace.signals import leave_on_signals
+
+Asked = TypeVar("Asked", bound=Parameters)
+#: Takes the leases that a run will want first; gives the report of a run that must not begin.
+Admit = Callable[[Asked], AbstractContextManager[Report | None]]
+
+#: How long the last logs and events may take to reach the UI.
+DRAIN_S, INTERRUPTED_DRAIN_S = 5.0, 1.5
+
+
+def pipeline_command(
+    flow: str,
+    request: type[Asked],
+    text: str,
+    *,
+    name: str = "",
+    admit: Admit[Asked] | None = None,
+    check: Callable[[Asked, bool], None] | None = None,
+) -> Callable[..., None]:
+    """The command of a pipeline.
+
+    Args:
+        flow: name of the flow, and of its module in `flows`.
+        request: the model of its parameters.
+        text: the help.
+        name: of the command; that of the flow unless given.
+        admit: see `Admit`; without one the flow itself finds out.
+        check: called with the request, and whether JSON was asked for, before anything starts.
+    """
+
+    def run(parameters: dict[str, Any], as_json: bool) -> None:
+        asked = request.checked(**parameters)
+        if check is not None:
+            check(asked, as_json)
+        admitted = admit(asked) if admit is not None else nullcontext()
+        # A replay to standard output has it for itself.
+        display = Display(
+            quiet=as_json, as_lines=logs_are_json(), on_stderr=parameters.get("out") == "-"
+        )
+        run_pipeline(flow, parameters, display, admitted, as_json=as_json)
+
+    return command(request, run, name=name or flow, text=text)
+
+
+def run_pipeline(
+    flow: str,
+    parameters: Mapping[str, Any],
+    display: Display,
+    admitted: AbstractContextManager[Report | None],
+    *,
+    as_json: bool,
+) -> NoReturn:
+    """Have an API, run the flow, show its report and end the process with its exit code."""
+    code = Exit.FAILED
+    try:
+        with leave_on_signals(give_back_claims), admitted as refused:
+            if refused is None:
+                report = report_of(flow, parameters, display)
+            else:
+                report = refused
+                log_end(report)
+    except HeadraceError as error:
+        say_error(error)
+        code = exit_of_error(error)
+    else:
+        if as_json:
+            typer.echo(json.dumps(report.as_json()))
+        else:
+            display.show(report)
+        code = exit_of_report(report)
+    bounded_exit(code, drain_s=INTERRUPTED_DRAIN_S if code == Exit.INTERRUPTED else DRAIN_S)
+
+
+def report_of(flow: str, parameters: Mapping[str, Any], display: Display) -> Report:
+    """Run the flow with its parameters; return what it did, whatever Prefect can record of it.
+
+    Raises:
+        HeadraceError: the run could not begin, or broke off.
+    """
+    silence_prefect_console()
+
+    def imported() -> None:
+        import_module(f"flows.{flow}")
+
+    with api_for_run(load_settings().home, say=display.say, while_starting=imported):
+        function: Callable[..., Any] = getattr(import_module(f"flows.{flow}"), flow)
+        observing = import_module("tasks.kernel").observing
+        with observing(display), closing(display):
+            problem = _run(function, parameters)
+    if display.report is not None:
+        return display.report
+    if isinstance(problem, HeadraceError):
+        raise problem
+    raise HeadraceError(
+        f"the run broke off: {problem}", hint="headrace status tells whether the server runs"
+    ) from problem
+
+
+def _run(function: Callable[..., Any], parameters: Mapping[str, Any]) -> BaseException | None:
+    """What broke the run, if anything did; its report may have been given before that."""
+    try:
+        state = function(**parameters, return_state=True)
+    except Exception as error:  # noqa: BLE001 - an API that died raises of its own kinds here
+        return error
+    outcome = state.result(raise_on_failure=False)
+    return outcome if isinstance(outcome, BaseException) else None

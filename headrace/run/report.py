@@ -1,0 +1,230 @@
+"""What a run did, whatever its pipeline: one report, shown on a terminal, in Prefect and as JSON.
+
+A pipeline's report is a frozen dataclass derived from `Report`. The run's state, its exit code, the
+artifacts, the closing table of the terminal and the `--json` summary are all made from it.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from abc import abstractmethod
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, ClassVar
+
+log = logging.getLogger(__name__)
+
+Row = dict[str, Any]
+
+
+class Status(StrEnum):
+    """How a run, or a part of it, ended."""
+
+    DONE = "done"
+    PARTIAL = "partial"
+    FAILED = "failed"
+    RUNNING_ELSEWHERE = "running_elsewhere"
+
+    @property
+    def quiet(self) -> bool:
+        """Whether it asks nothing of an operator."""
+        return self in (Status.DONE, Status.RUNNING_ELSEWHERE)
+
+
+def combined(statuses: Iterable[Status]) -> Status:
+    """The status of a whole: done only if all parts are, failed only if all failed.
+
+    Parts that another run works on are no failure; if nothing else is amiss the whole says so.
+    """
+    found = set(statuses)
+    if found <= {Status.DONE}:
+        return Status.DONE
+    if found <= {Status.DONE, Status.RUNNING_ELSEWHERE}:
+        return Status.RUNNING_ELSEWHERE
+    return Status.FAILED if found == {Status.FAILED} else Status.PARTIAL
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaUse:
+    """How much of the quota a run used; without a limit, the last two are None.
+
+    `per_s` is the mean rate that the quota sustains, in requests a second.
+    """
+
+    name: str
+    rates: str
+    used_share: float | None = None
+    per_s: float | None = None
+
+    def as_json(self) -> Row:
+        """The form of the summary."""
+        return {"name": self.name, "rates": self.rates, "used_share": self.used_share}
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """A table of the Prefect UI: the artifact's key, what it shows, and its rows."""
+
+    key: str
+    description: str
+    rows: Sequence[Row]
+
+
+class Report:
+    """What one run did.
+
+    Attributes:
+        key: prefix of the run's artifacts.
+        run: id of the flow run; empty for a run that was refused before it was anything to Prefect.
+        status: how it ended; `stopped` if it was asked to end before.
+        ui_url: where Prefect shows the run, if it does.
+        elapsed_s: seconds from start to end.
+    """
+
+    __slots__ = ()
+
+    key: ClassVar[str] = "headrace"
+    run: str
+    status: Status
+    ui_url: str | None
+    elapsed_s: float
+    stopped: bool
+
+    @abstractmethod
+    def as_json(self) -> Row:
+        """The `--json` summary: plain values."""
+
+    @abstractmethod
+    def title(self) -> str:
+        """How the run ended, and which parts came to no good end."""
+
+    @abstractmethod
+    def totals(self) -> str:
+        """What it did and what that cost, in one line."""
+
+    @abstractmethod
+    def table(self) -> list[Row]:
+        """A row for each part, narrow enough for a terminal of 80 columns."""
+
+    @abstractmethod
+    def sheets(self) -> list[Sheet]:
+        """The tables of the UI."""
+
+    def remarks(self) -> list[str]:
+        """A line for each thing that went wrong or is missing, with what to do about it."""
+        return []
+
+    def headline(self) -> str:
+        """The outcome in one line: the message of the run's state."""
+        return f"{self.title()}: {self.totals()}"
+
+    def log_facts(self) -> Row:
+        """What the line of the run's end says as facts, beside its text."""
+        return {
+            "run": self.run,
+            "status": "stopped" if self.stopped else self.status.value,
+            "elapsed_s": round(self.elapsed_s, 3),
+        }
+
+    def facts(self) -> list[str]:
+        """What the summary lists above its table; Markdown."""
+        return []
+
+    def markdown(self) -> str:
+        """The summary artifact."""
+        lines = [f"## {plain(self.headline())}", "", *(f"- {fact}" for fact in self.facts()), ""]
+        lines += markdown_table(self.table())
+        return "\n".join([*lines, "", *(f"- {plain(remark)}" for remark in self.remarks())])
+
+
+def log_end(report: Report) -> None:
+    """The line of a run that ended."""
+    level = logging.INFO if report.status.quiet else logging.WARNING
+    extra = {"event": "run-ended", "facts": report.log_facts()}
+    log.log(level, "%s", report.headline(), extra=extra)
+
+
+#: Rows of one table in a summary; the table artifacts and `--json` have the rest.
+_MOST_ROWS = 500
+
+
+def markdown_table(rows: Sequence[Row]) -> list[str]:
+    """The rows as lines of a Markdown table; none for none."""
+    if not rows:
+        return []
+    lines = [f"| {' | '.join(rows[0])} |", f"|{'---|' * len(rows[0])}"]
+    lines += [f"| {' | '.join(map(_cell, row.values()))} |" for row in rows[:_MOST_ROWS]]
+    return lines
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    return f"{value:,}" if isinstance(value, int | float) else plain(str(value))
+
+
+_ENDINGS = {
+    Status.DONE: "complete",
+    Status.PARTIAL: "partial: something failed or is missing",
+    Status.FAILED: "failed",
+    Status.RUNNING_ELSEWHERE: "already running elsewhere",
+}
+
+
+def ended(
+    status: Status, parts: Iterable[tuple[str, Status]], endings: dict[Status, str] = _ENDINGS
+) -> str:
+    """How a run ended, and which parts of it (products, content types) came to no good end."""
+    troubled = [name for name, of_part in parts if of_part is not Status.DONE]
+    return endings[status] + (f" ({', '.join(troubled)})" if troubled else "")
+
+
+def plain(text: str) -> str:
+    """Text from outside as text: no markup, one line."""
+    escaped = re.sub(r"([\\`*_{}\[\]<>()#+|!-])", r"\\\1", text)
+    return " ".join(escaped.split())
+
+
+def duration(seconds: float) -> str:
+    """Seconds in words: 4.2 s, 3 m 20 s, 2 h 05 m."""
+    if round(seconds, 1) < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} m {rest:02d} s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02d} m"
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What the requests of a run cost."""
+
+    requests: int
+    throttled: int
+    retries: int
+    elapsed_s: float
+    quota: QuotaUse
+
+    def words(self) -> list[str]:
+        """Requests, time and quota, a few words each."""
+        parts = [
+            f"{self.requests:,} requests in {duration(self.elapsed_s)}",
+            f"{self.throttled:,} throttled",
+            f"{self.retries:,} repeated",
+            f"quota {self.quota.rates}",
+        ]
+        if self.quota.used_share is not None:
+            parts.append(f"{self.quota.used_share:.1%} of it used")
+        return parts
+
+    def facts(self) -> list[str]:
+        """The same as lines of a summary."""
+        share = self.quota.used_share
+        used = f"{share:.1%} of it used" if share is not None else "no limit"
+        return [
+            f"requests: {self.requests:,}, throttled {self.throttled:,}, repeated {self.retries:,}",
+            f"quota `{self.quota.name}` {self.quota.rates}: {used}",
+        ]
