@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.machine import machine_state
-from bench.quota import backfills, matrix, scenarios, strict_window
+from bench.quota import backfills, matrix, refusals, scenarios, strict_window
 
 RESULTS = Path(__file__).parents[1] / "results"
 LIMITERS = ("headrace", "stock")
@@ -37,6 +37,10 @@ def _strict_window(*, quick: bool) -> list[dict[str, Any]]:
     return strict_window.measure(quick=quick)
 
 
+def _refusals(*, quick: bool) -> list[dict[str, Any]]:
+    return refusals.measure(quick=quick)
+
+
 def _backfills(*, quick: bool) -> list[dict[str, Any]]:
     return backfills.measure(quick=quick)
 
@@ -45,6 +49,7 @@ PARTS: dict[str, Callable[..., list[dict[str, Any]]]] = {
     "scenarios": _scenarios,
     "matrix": _matrix,
     "strict-window": _strict_window,
+    "refusals": _refusals,
     "backfills": _backfills,
 }
 

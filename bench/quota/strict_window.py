@@ -28,10 +28,31 @@ Client = Callable[[Callable[[], int]], None]
 
 
 class Server:
-    """Counts arrivals; refuses with 429 what would be too many in any window."""
+    """Counts arrivals; refuses with 429 what would be too many in any window.
 
-    def __init__(self, seed: int) -> None:
+    Args:
+        seed: of all that is left to chance.
+        limit: requests in any window.
+        way_s: the longest way there, and back.
+        work_s: how long an answer takes once the request was counted (median and 95th percentile,
+            log-normal).
+        refused: the share of requests that are refused whatever was counted.
+    """
+
+    def __init__(
+        self,
+        seed: int,
+        *,
+        limit: int = LIMIT,
+        way_s: float = WAY_S,
+        work_s: tuple[float, float] | None = None,
+        refused: float = 0.0,
+    ) -> None:
+        self.limit = limit
         self._chance = random.Random(seed)
+        self._way_s = way_s
+        self._work_s = work_s
+        self._refused_share = refused
         self._arrivals: deque[float] = deque()
         self._mutex = threading.Lock()
         self.served = 0
@@ -39,24 +60,31 @@ class Server:
 
     def request(self) -> int:
         """One request, with its ways."""
-        time.sleep(self._chance.random() * WAY_S)
+        time.sleep(self._chance.random() * self._way_s)
         with self._mutex:
             now = time.monotonic()
             while self._arrivals and now - self._arrivals[0] >= WINDOW_S:
                 self._arrivals.popleft()
-            allowed = len(self._arrivals) < LIMIT
+            allowed = len(self._arrivals) < self.limit
+            allowed = allowed and self._chance.random() >= self._refused_share
             if allowed:
                 self._arrivals.append(now)
                 self.served += 1
             else:
                 self.refused += 1
-        time.sleep(self._chance.random() * WAY_S)
+        time.sleep(self._chance.random() * self._way_s + self._work())
         return 200 if allowed else 429
 
+    def _work(self) -> float:
+        if self._work_s is None:
+            return 0.0
+        median, high = self._work_s
+        return median * (high / median) ** (self._chance.gauss(0, 1) / 1.645)
 
-def headrace_client(folder: Path, anchor_cap_ms: float) -> Client:
+
+def headrace_client(folder: Path, anchor_cap_ms: float = 150.0, rates: str = "10/s") -> Client:
     """Ours, with the slots anchored by the answers or not."""
-    config = QuotaConfig(name="strict", rates=parse_rates("10/s"), anchor_cap_ms=anchor_cap_ms)
+    config = QuotaConfig(name="strict", rates=parse_rates(rates), anchor_cap_ms=anchor_cap_ms)
     gate = open_gate(folder, config)
 
     def send(request: Callable[[], int]) -> None:
@@ -93,9 +121,10 @@ def measure(*, quick: bool) -> list[dict[str, Any]]:
         }
         with ThreadPoolExecutor(len(clients)) as pool:
             futures = [
-                pool.submit(_drive, name, client, seconds) for name, client in clients.items()
+                pool.submit(drive, name, client, Server(seed=11), seconds)
+                for name, client in clients.items()
             ]
-            return [future.result() for future in futures]
+            return [{"limiter": row.pop("client"), **row} for row in (f.result() for f in futures)]
 
 
 def _made(folder: Path, name: str) -> Path:
@@ -103,22 +132,24 @@ def _made(folder: Path, name: str) -> Path:
     return folder / name
 
 
-def _drive(name: str, send: Client, seconds: float) -> dict[str, Any]:
-    server = Server(seed=11)
+def drive(
+    name: str, send: Client, server: Server, seconds: float, threads: int = _THREADS
+) -> dict[str, Any]:
+    """A row: what the server served and refused of threads that ask all the time."""
     end = time.monotonic() + seconds
 
     def keep_sending() -> None:
         while time.monotonic() < end:
             send(server.request)
 
-    with ThreadPoolExecutor(_THREADS) as pool:
-        for future in [pool.submit(keep_sending) for _ in range(_THREADS)]:
+    with ThreadPoolExecutor(threads) as pool:
+        for future in [pool.submit(keep_sending) for _ in range(threads)]:
             future.result()
     requests = server.served + server.refused
     return {
-        "limiter": name,
+        "client": name,
         "requests": requests,
         "refused": server.refused,
         "refused_share": round(server.refused / requests, 5),
-        "used_share": round(server.served / (LIMIT * seconds / WINDOW_S), 4),
+        "used_share": round(server.served / (server.limit * seconds / WINDOW_S), 4),
     }

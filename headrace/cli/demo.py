@@ -34,7 +34,7 @@ UNKNOWN = "GONE-USD"
 PRODUCTS = ("BTC-USD", "DOGE-USD", "NEW-USD", "EMPTY-USD", UNKNOWN)
 RATE = "15/s"
 FAULTS = (
-    'respond,status=429,body={"message":"Public rate limit exceeded"},probability=0.01',
+    'respond,status=429,body={"message":"Public rate limit exceeded"},probability=0.005',
     "respond,status=503,probability=0.01",
 )
 

@@ -112,7 +112,7 @@ def _table(status: QuotaStatus) -> Table:
     table.add_row("waiting", waiting)
     for process in book.processes:
         table.add_row(f"process {process.pid}", f"{process.grants} permits")
-    table.add_row("slow-down", f"{book.slowdown:.2f}")
+    table.add_row("speed", f"{100 / book.slowdown:.0f} % of the rates")
     if book.blocked_s:
         table.add_row("Retry-After", f"{book.blocked_s:.1f} s to go")
     state = f"{breaker.phase.value}, {breaker.failures} failures in a row"

@@ -9,6 +9,10 @@ Most of the shortest way is common to all requests and moves all arrivals alike;
 A fifth of it is put down to the way there too, since ways there and back need not be alike. And
 where ways differ much, the shortest of those seen is not the shortest there is: it is taken for
 shorter by a fifth of what the usual way takes beyond it, about the luck of one in a hundred.
+
+Where the usual answer takes longer beyond the shortest than any slot is moved, it is no delay on
+the way: it is the server's work, which begins when the request was counted. The cap shrinks there,
+with the square of how much longer it takes: at twice the cap, slots move by a quarter of it.
 """
 
 from __future__ import annotations
@@ -48,6 +52,8 @@ class Anchor:
         self._shortest = min(self._shortest, way)
         shortest = min(self._former, self._shortest)
         common = max(0.0, shortest - _LUCK * self._usual_excess) if self._seen > _FIRST else 0.0
-        excess = min(self._cap, way - shortest)
-        self._usual_excess += (excess - self._usual_excess) / _USUAL
-        return sent + min(self._cap, way - int(_SHARE_OF_SHORTEST * common))
+        self._usual_excess += (way - shortest - self._usual_excess) / _USUAL
+        cap = self._cap
+        if self._usual_excess > cap:
+            cap = int(cap * (cap / self._usual_excess) ** 2)
+        return sent + min(cap, way - int(_SHARE_OF_SHORTEST * common))

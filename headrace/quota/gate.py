@@ -294,7 +294,7 @@ class Admission:
 
         Args:
             status: of the answer. 5xx is a failure of the server, everything else is not; 429
-                slows all processes down, once per episode.
+                slows all processes down, a lone one hardly (see `headrace.quota.slowdown`).
             retry_after_s: the pause that the server asks for, if the caller has read it.
             headers: of the answer; `Retry-After` and rate-limit headers are read.
         """

@@ -110,6 +110,8 @@ def reset_quota(folder: Path, name: str, *, bookings: bool) -> None:
     ):
         connection.execute("BEGIN IMMEDIATE")
         connection.execute("UPDATE state SET slowdown = 1, blocked_until = 0, episode = 0")
+        connection.execute(schema.REFUSALS)
+        connection.execute("DELETE FROM refusals")
         if bookings:
             connection.execute(schema.FORGET)
         connection.execute("COMMIT")

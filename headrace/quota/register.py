@@ -8,21 +8,21 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from headrace.quota import schema
 from headrace.quota.clock import NS, Clock
 from headrace.quota.config import QuotaConfig
 from headrace.quota.exceptions import RatesConflict
 from headrace.quota.owners import Owner
+from headrace.quota.slowdown import BELIEVED, LONG, RECENT, eased, factor
 
 log = logging.getLogger(__name__)
 
 #: How often a process notes its grants and who waits, for those who look from outside.
 _NOTE_EVERY = NS // 2
 
-
-#: Below this, a slow-down is over.
-_EASED = 1.01
-
 _STATE = "SELECT blocked_until, slowdown, episode FROM state"
+_REFUSALS = "SELECT count(*) FROM refusals WHERE seq > ? AND at > ?"
+_FORGET_REFUSALS = "DELETE FROM refusals WHERE seq <= ?"
 
 
 class State(NamedTuple):
@@ -91,6 +91,7 @@ class Register:
         """
         now, config = self._clock.now(), self._config
         boot_id, signature = self._clock.boot_id, config.signature
+        connection.execute(schema.REFUSALS)
         row = connection.execute("SELECT boot_id, rates FROM state").fetchone()
         if row is None:
             connection.execute(
@@ -102,8 +103,8 @@ class Register:
                 config.name,
                 self._longest / NS,
             )
-            for statement in ("DELETE FROM slots", "DELETE FROM owners"):
-                connection.execute(statement)
+            for table in ("slots", "owners", "refusals"):
+                connection.execute(f"DELETE FROM {table}")
             connection.execute(
                 "UPDATE state SET boot_id = ?, rates = ?, slowdown = 1, episode = 0",
                 (boot_id, signature),
@@ -182,36 +183,51 @@ class Register:
         """Let nothing leave before `until`."""
         connection.execute("UPDATE state SET blocked_until = max(blocked_until, ?)", (until,))
 
-    def throttled(self, connection: sqlite3.Connection, sent: int, pause: int) -> State:
-        """The server refused a request for going too fast: slow everybody down.
-
-        Once per episode: requests that had left before the last slow-down say nothing new.
+    def refused(self, connection: sqlite3.Connection, seq: int, sent: int) -> State:
+        """The server answered 429: slow everybody down, see `headrace.quota.slowdown`.
 
         Args:
             connection: in a transaction.
-            sent: when the refused request left.
-            pause: nanoseconds that the server asks everybody to wait (0: it did not say).
+            seq: the slot of the refused request.
+            sent: when it left.
         """
         now, config = self._clock.now(), self._config
         state = self.state(connection, now)
-        if sent > state.episode:
-            slowdown = min(config.slowdown_cap, state.slowdown * config.slowdown)
-            connection.execute("UPDATE state SET slowdown = ?, episode = ?", (slowdown, now))
-            log.warning(
-                "quota %s: throttled by the server; windows are stretched by %.2f",
-                config.name,
-                slowdown,
-            )
-        if pause:
-            self.block(connection, now + min(pause, int(config.retry_after_cap_s * NS)))
-        return self.state(connection, now)
-
-    def ease(self, connection: sqlite3.Connection, sent: int) -> State:
-        """A request that left after the last slow-down went well: take some of it back."""
-        state = self.state(connection, self._clock.now())
-        if sent <= state.episode:
-            return state
-        slowdown = state.slowdown * self._config.ease
-        state = state._replace(slowdown=slowdown if slowdown > _EASED else 1.0)
-        connection.execute("UPDATE state SET slowdown = ?", (state.slowdown,))
+        before = _refusals(connection, seq - RECENT, now)
+        connection.execute("INSERT OR IGNORE INTO refusals VALUES (?, ?)", (seq, now))
+        by = factor(_refusals(connection, seq - RECENT, now), config.slowdown)
+        if sent <= state.episode:  # of the same episode: only what it adds to the evidence
+            by /= factor(before, config.slowdown)
+        state = state._replace(
+            slowdown=min(config.slowdown_cap, state.slowdown * by),
+            episode=now if sent > state.episode else state.episode,
+        )
+        connection.execute(
+            "UPDATE state SET slowdown = ?, episode = ?", (state.slowdown, state.episode)
+        )
+        connection.execute(_FORGET_REFUSALS, (seq - LONG,))
         return state
+
+    def ease(self, connection: sqlite3.Connection, well: Sequence[tuple[int, int]]) -> State:
+        """Some requests went well: take some of a slow-down back.
+
+        Those that had left before the last slow-down say nothing about it.
+
+        Args:
+            connection: in a transaction.
+            well: of each, its slot and when it left.
+        """
+        now = self._clock.now()
+        state = self.state(connection, now)
+        after = [seq for seq, sent in well if sent > state.episode]
+        if not after or state.slowdown == 1 or _refusals(connection, max(after) - RECENT, now):
+            return state
+        lasting = _refusals(connection, max(after) - LONG, now)
+        slowdown = eased(state.slowdown, self._config.ease ** len(after), lasting)
+        connection.execute("UPDATE state SET slowdown = ?", (slowdown,))
+        return state._replace(slowdown=slowdown)
+
+
+def _refusals(connection: sqlite3.Connection, after: int, now: int) -> int:
+    row: tuple[int] = connection.execute(_REFUSALS, (after, now - BELIEVED)).fetchone()
+    return row[0]

@@ -32,5 +32,13 @@ CREATE TABLE slots (
 CREATE INDEX slots_until ON slots (until, settled)
 """
 
+#: Made with the file or when it is next opened: files of older versions lack it.
+REFUSALS = """
+CREATE TABLE IF NOT EXISTS refusals (
+    seq INTEGER PRIMARY KEY,                  -- the slot of a request that was answered 429
+    at INTEGER NOT NULL                       -- when
+)
+"""
+
 #: Forgets all permits; their rows stay, so that their numbers are not given out again.
 FORGET = "UPDATE slots SET at = 0, until = 0, settled = 1"

@@ -24,6 +24,7 @@ from headrace.quota.packets import Packets
 from headrace.quota.request import Request
 from headrace.quota.slot import SPARE, Slot
 from headrace.quota.slots import SlotBook
+from headrace.quota.slowdown import SlowdownLog
 from headrace.quota.threads import WaitingThreads
 from headrace.quota.turnstile import Turnstile
 
@@ -83,6 +84,7 @@ class Session:
         self._logged_at = -_LONG_WAIT
         self._closed = False
         self.threads = WaitingThreads()
+        self._slowdown = SlowdownLog(name, self.counters, clock.now)
         if book is not None:
             self._ahead = int(book.config.ahead_ms * MS)
             self.turnstile = Turnstile(clock.now, self._ahead)
@@ -344,10 +346,13 @@ class Session:
         if book is None or slot is None:
             return
         pause_s = feedback.asked_pause_s(status, retry_after_s, headers, time.time())
-        if status == 429 or pause_s:
-            book.throttled(permit.left if status == 429 else 0, int(pause_s * NS))
-        elif book.slowed and status < 400:
-            book.ease(permit.left)
+        if pause_s:
+            book.pause(int(pause_s * NS))
+        if status == 429:
+            book.refused(slot, permit.left)
+        elif status < 400:
+            book.went_well(slot, permit.left)
+        self._slowdown.note(book.slowdown)
         if book.config.anchor_cap_ms and now - permit.left < book.shortest:
             book.settle(slot, self._anchor.arrived(permit.left, now))
         if book.urgent:
@@ -360,6 +365,7 @@ class Session:
         self._closed = True
         self.threads.close()
         self.breaker.close()
+        self._slowdown.end("still slow at the end,")
         if self.book is not None:
             for unused in self._packets.drain():
                 self.book.settle(unused, 0)

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
 from headrace.quota import schema
-from headrace.quota.clock import MS, Clock
+from headrace.quota.clock import MS, NS, Clock
 from headrace.quota.config import QuotaConfig
 from headrace.quota.exceptions import QuotaUnavailable
 from headrace.quota.lanes import NOBODY, OVERTAKES, Lane
@@ -84,9 +84,10 @@ class SlotBook:
         # third, and each reserves a guard. Looked at again within less than a window, it is worked
         # out from what has left before the next one is booked upon it: so guards never add up.
         self.relook = self.shortest - min(3 * self.guard, self.shortest // 2)
-        self.slowed = False
+        self.slowdown = 1.0
         self._mutex = threading.Lock()
         self._left: deque[tuple[int, int]] = deque()  # (until, seq) of permits to settle
+        self._well: deque[tuple[int, int]] = deque()  # (seq, sent) of those that went well
         self._register = Register(path, config, clock, self.longest)
         self._timing = Timing(config, self._register, self.guard)
         self._file = StateFile(
@@ -195,15 +196,21 @@ class SlotBook:
         """The least time, in nanoseconds, in which so many permits can go out."""
         return max((permits - 1) // limit * length for limit, length in self._windows)
 
-    def throttled(self, sent: int, pause: int) -> None:
-        """See `Register.throttled`."""
+    def refused(self, slot: Slot, sent: int) -> None:
+        """The server answered 429; see `Register.refused`."""
         with self._mutex:
-            self.slowed = self._change(self._register.throttled, sent, pause).slowdown > 1
+            self.slowdown = self._change(self._register.refused, slot.seq, sent).slowdown
 
-    def ease(self, sent: int) -> None:
-        """See `Register.ease`."""
+    def went_well(self, slot: Slot, sent: int) -> None:
+        """Note an answer that may ease a slow-down; written with this process's next booking."""
+        if self.slowdown > 1:
+            self._well.append((slot.seq, sent))
+
+    def pause(self, pause: int) -> None:
+        """The server asks everybody to wait for so many nanoseconds; too long a time is cut."""
+        most = int(self.config.retry_after_cap_s * NS)
         with self._mutex:
-            self.slowed = self._change(self._register.ease, sent).slowdown > 1
+            self._change(self._register.block, self._clock.now() + min(pause, most))
 
     def hold(self) -> None:
         """Let no thread of this process into the file until `release`: a fork is under way."""
@@ -227,7 +234,7 @@ class SlotBook:
     def _change(
         self, work: Callable[Concatenate[sqlite3.Connection, P], T], *args: P.args, **kw: P.kwargs
     ) -> T:
-        """Write what has settled, and do `work`, as one transaction; needs the mutex.
+        """Write what has settled or gone well, and do `work`, as one transaction; needs the mutex.
 
         What this process remembers changes with the file or not at all: after a rollback (a full
         disk, a locked file) the same permits are written by the next transaction.
@@ -235,6 +242,7 @@ class SlotBook:
         noted = self._register.noted
         # By index: other threads add to its end meanwhile.
         settled = [self._left[place] for place in range(len(self._left))]
+        well = [self._well[place] for place in range(len(self._well))]
 
         def transact(connection: sqlite3.Connection) -> T:
             self._register.noted = noted  # begun once more on a new file if this one is damaged
@@ -243,6 +251,8 @@ class SlotBook:
                     connection.execute(_SETTLE, (until, seq))
                 else:
                     connection.execute(_VOID, (seq, seq))
+            if well:
+                self._register.ease(connection, well)
             return work(connection, *args, **kw)
 
         try:
@@ -252,6 +262,8 @@ class SlotBook:
             raise
         for _ in settled:
             self._left.popleft()
+        for _ in well:
+            self._well.popleft()
         return done
 
     # -- inside transactions --------------------------------------------------------------------
@@ -267,7 +279,7 @@ class SlotBook:
     ) -> Slot | int:
         now = self._clock.now()
         state = self._register.state(connection, now)
-        self.slowed = state.slowdown > 1
+        self.slowdown = state.slowdown
         moment = self._timing.next_slot(connection, now, state, lane, weight, at_once=by == 0)
         newest, at, tight, polite, _ = moment
         behind: Sequence[Waiting] = ()

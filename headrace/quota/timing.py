@@ -15,6 +15,7 @@ from headrace.quota.clock import MS, NS
 from headrace.quota.config import QuotaConfig
 from headrace.quota.lanes import Lane
 from headrace.quota.register import Register, State
+from headrace.quota.slowdown import NOTICEABLE
 
 log = logging.getLogger(__name__)
 
@@ -204,7 +205,7 @@ class Timing:
         A window that was used up at once would open at once again, for ever, and whoever came in
         between would wait for its end.
         """
-        slowed = state.slowdown > 1
+        slowed = state.slowdown > NOTICEABLE
         for limit, length, burst, group in self._spacings:
             free, together = (1, 1) if slowed else (burst, group)
             used_from, last = connection.execute(

@@ -27,6 +27,7 @@ from headrace.quota import (
     open_gate,
 )
 from headrace.quota.clock import MonotonicClock
+from headrace.quota.inspect import reset_quota
 
 ROOT = Path(__file__).parents[2]
 Open = Callable[..., Gate]
@@ -220,6 +221,21 @@ def test_a_newer_version_is_refused_and_left_alone(open_one: Open, file: Path) -
     with pytest.raises(QuotaUnavailable, match="version 99"):
         open_one()
     assert file.read_bytes() == before
+
+
+def test_a_file_of_a_version_that_did_not_count_429s_is_used(open_one: Open, file: Path) -> None:
+    open_one().close()
+    with sqlite3.connect(file) as connection:
+        connection.execute("DROP TABLE refusals")
+    connection.close()
+    reset_quota(file.parent, "q", bookings=False)
+    with sqlite3.connect(file) as connection:
+        connection.execute("DROP TABLE refusals")
+    connection.close()
+    gate = open_one()
+    with gate.admit() as admission:
+        admission.answered(429)
+    assert gate.status().book.slowdown > 1
 
 
 @pytest.mark.parametrize("what", ["folder", "database", "lock"])

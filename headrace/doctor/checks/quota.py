@@ -96,7 +96,7 @@ def _of_book(
         )
     if book.slowdown > 1:
         yield warning(
-            f"{name} answered 429: everything is slowed down by {book.slowdown:.2f}",
+            f"{name} answered 429: requests go at {100 / book.slowdown:.0f} % of its rates",
             "It passes with answers that go well; if it comes back, something else uses the quota",
         )
     else:

@@ -50,3 +50,18 @@ def test_where_ways_differ_the_shortest_seen_is_taken_for_a_lucky_one() -> None:
     moved_ms = anchor.arrived(0, 20 * MS) / MS
     # The usual way takes some 20 ms more than the shortest: a fifth of that is 4 ms.
     assert moved_ms == pytest.approx(20 - 0.8 * (20 - 4), abs=0.5)
+
+
+def test_where_most_answers_take_long_it_is_the_servers_work_and_not_the_way() -> None:
+    anchor = Anchor(cap_ms=150)
+    anchor.arrived(0, 50 * MS)
+    for _ in range(60):
+        anchor.arrived(0, 350 * MS)
+    assert anchor.arrived(0, 350 * MS) / MS == pytest.approx(150 * (150 / 300) ** 2, rel=0.05)
+
+
+def test_a_spike_among_quick_answers_moves_its_slot_by_the_whole_cap() -> None:
+    anchor = settled(50)
+    for _ in range(60):
+        anchor.arrived(0, 60 * MS)
+    assert anchor.arrived(0, 900 * MS) == 150 * MS

@@ -273,31 +273,90 @@ def test_a_deadline_is_kept_though_a_better_lane_comes(open_book: Open, clock: A
 
 
 def test_45_refusals_of_one_moment_slow_down_once(open_book: Open, clock: Any) -> None:
-    books = [open_book("10/s") for _ in range(3)]
-    sent = clock.at
+    books = [open_book("50/s") for _ in range(3)]
+    sent = [left(books[number % 3], clock.at) for number in range(45)]
     clock.advance(0.05)
-    for number in range(45):
-        books[number % 3].throttled(sent, 0)
-    assert books[0].status().slowdown == 1.5
+    for number, slot in enumerate(sent):
+        books[number % 3].refused(slot, slot.at)
+    assert books[0].status().slowdown == pytest.approx(1.5)
     clock.advance(1)
-    books[1].throttled(clock.at - 1, 0)
-    assert books[0].status().slowdown == 2.25
+    books[1].refused(taken(books[1]), clock.at - 1)
+    assert books[0].status().slowdown == pytest.approx(2.25)
+
+
+def answered(book: SlotBook, clock: Any, *statuses: int) -> None:
+    """Requests one after the other, each answered before the next one leaves."""
+    for status in statuses:
+        slot = taken(book)
+        clock.at = slot.at + MS
+        book.settle(slot, clock.at)
+        clock.advance(0.01)
+        if status == 429:
+            book.refused(slot, clock.at - MS)
+        else:
+            book.went_well(slot, clock.at - MS)
+
+
+def test_a_lone_429_among_answers_that_go_well_hardly_slows_down(
+    open_book: Open, clock: Any
+) -> None:
+    books = [open_book("100/s"), open_book("100/s")]
+    for _ in range(3):
+        answered(books[0], clock, *[200] * 30)
+        answered(books[1], clock, *[200] * 30, 429)
+        assert 1 < books[0].status().slowdown <= 1.04
+    answered(books[0], clock, *[200] * 250)
+    assert books[1].status().slowdown == 1
+
+
+def test_what_comes_twice_slows_down_more_and_a_wall_fully(open_book: Open, clock: Any) -> None:
+    book = open_book("100/s")
+    seen = []
+    for _ in range(6):
+        answered(book, clock, 429)
+        seen.append(book.status().slowdown)
+    steps = [after / before for before, after in zip([1, *seen], seen, strict=False)]
+    assert steps == pytest.approx([1.02, 1.08, 1.18, 1.32, 1.5, 1.5])
+
+
+def test_a_slow_down_waits_for_evidence_before_it_eases(open_book: Open, clock: Any) -> None:
+    book = open_book("100/s")
+    answered(book, clock, *[429] * 3)
+    slowed = book.status().slowdown
+    answered(book, clock, *[200] * 19)
+    assert book.status().slowdown == slowed
+    answered(book, clock, 200, 200)
+    assert book.status().slowdown < slowed
+
+
+def test_a_limit_that_is_lower_for_good_is_not_run_into_again_and_again(
+    open_book: Open, clock: Any
+) -> None:
+    book = open_book("100/s")
+    for _ in range(5):
+        answered(book, clock, *[200] * 36, *[429] * 4)
+    answered(book, clock, *[200] * 100)
+    assert book.status().slowdown >= 1 / (1 - 0.05), "of the last 200, ten were refused at least"
+    clock.advance(3600)
+    answered(book, clock, *[200] * 30)
+    assert book.status().slowdown == 1, "an hour later it may be another one"
 
 
 def test_a_slow_down_stretches_windows_is_capped_and_eases(open_book: Open, clock: Any) -> None:
     book = open_book("1/s")
-    for _ in range(20):
-        clock.advance(1)
-        book.throttled(clock.at, 0)
-        clock.advance(0.001)
+    answered(book, clock, *[429] * 20)
     assert book.status().slowdown == 8
-    left(book, clock.at)
+    slot = taken(book)
+    clock.at = slot.at
+    book.settle(slot, clock.at)
     assert taken(book).at == clock.at + 8 * WINDOW
-    stale = clock.at - 10 * S
-    book.ease(stale)
-    assert book.status().slowdown == 8
+    stale = clock.at - 1000 * S
     for _ in range(60):
-        book.ease(clock.at)
+        book.went_well(slot, stale)
+    assert book.status().slowdown == 8
+    answered(book, clock, *[200] * 60)
+    clock.advance(3600)
+    answered(book, clock, *[200] * 60)
     assert book.status().slowdown == 1
 
 
@@ -308,7 +367,7 @@ def test_retry_after_holds_for_everybody_and_for_what_is_booked(
     for _ in range(3):
         left(one, clock.at)
     booked = taken(other)
-    one.throttled(clock.at, 5 * S)
+    one.pause(5 * S)
     assert taken(one).at == clock.at + 5 * S
     clock.at = booked.at
     assert other.confirm(booked) is None
@@ -316,7 +375,7 @@ def test_retry_after_holds_for_everybody_and_for_what_is_booked(
 
 def test_a_retry_after_beyond_belief_is_capped(open_book: Open, clock: Any) -> None:
     book = open_book(retry_after_cap_s=10)
-    book.throttled(clock.at, 86_400 * S)
+    book.pause(86_400 * S)
     assert taken(book).at == clock.at + 10 * S
 
 
