@@ -15,7 +15,7 @@ becomes missing.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 import pyarrow as pa
@@ -69,10 +69,11 @@ class Healer:
         found = load(self.checkpoints, self.raw.exchange, product)
         if isinstance(found, CheckpointTooNew):
             raise found
-        yield from self._set_unsound_aside(product, lease)
-        yield from self._sweep(product, lease)
-        yield from self._part_overlaps(product, lease)
-        yield from self._rebuild_checkpoint(product, lease, now)
+        guarded = replace(self, raw=self.raw.under(lease.check_time))
+        yield from guarded._set_unsound_aside(product, lease)
+        yield from guarded._sweep(product, lease)
+        yield from guarded._part_overlaps(product, lease)
+        yield from guarded._rebuild_checkpoint(product, lease, now)
 
     def _set_unsound_aside(self, product: str, lease: HeldLease) -> Iterator[Repair]:
         unsound = inspect(self.raw, product, deep=self.deep, stop=self.stop).unsound()

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeVar
 
 from headrace.lake.exceptions import StoreDenied, StoreError, StoreFull, StoreUnavailable
-from headrace.lake.store import Store, StoredObject
+from headrace.lake.store import Guard, Store, StoredObject, unguarded
 
 Action = Literal["put", "put_if_absent", "get", "tail", "exists", "entries", "delete"]
 T = TypeVar("T")
@@ -87,13 +87,15 @@ class FaultyStore:
         """See `Store.place`."""
         return self._inner.place(key)
 
-    def put(self, key: str, content: bytes) -> None:
+    def put(self, key: str, content: bytes, *, guard: Guard = unguarded) -> None:
         """See `Store.put`."""
-        self._meet("put", key, lambda: self._inner.put(key, content))
+        self._meet("put", key, lambda: self._inner.put(key, content, guard=guard))
 
-    def put_if_absent(self, key: str, content: bytes) -> bool:
+    def put_if_absent(self, key: str, content: bytes, *, guard: Guard = unguarded) -> bool:
         """See `Store.put_if_absent`."""
-        return self._meet("put_if_absent", key, lambda: self._inner.put_if_absent(key, content))
+        return self._meet(
+            "put_if_absent", key, lambda: self._inner.put_if_absent(key, content, guard=guard)
+        )
 
     def get(self, key: str) -> bytes:
         """See `Store.get`."""
@@ -115,9 +117,9 @@ class FaultyStore:
         """See `Store.folders`; never fails by itself."""
         return self._inner.folders(prefix)
 
-    def delete(self, key: str) -> None:
+    def delete(self, key: str, *, guard: Guard = unguarded) -> None:
         """See `Store.delete`."""
-        self._meet("delete", key, lambda: self._inner.delete(key))
+        self._meet("delete", key, lambda: self._inner.delete(key, guard=guard))
 
     def sweep(self, prefix: str) -> list[str]:
         """See `Store.sweep`; never fails by itself."""

@@ -24,7 +24,7 @@ from headrace.lake.exceptions import (
     StoreFull,
     StoreUnusable,
 )
-from headrace.lake.store import PROBE_KEY, StoredObject
+from headrace.lake.store import PROBE_KEY, Guard, StoredObject, unguarded
 from headrace.locks import try_lock
 from headrace.paths import real_path
 
@@ -55,13 +55,13 @@ class LocalStore:
         """The absolute path of `key`."""
         return str(self._root / key)
 
-    def put(self, key: str, content: bytes) -> None:
+    def put(self, key: str, content: bytes, *, guard: Guard = unguarded) -> None:
         """See `Store.put`."""
-        self._write(key, content, _replace)
+        self._write(key, content, _replace, guard)
 
-    def put_if_absent(self, key: str, content: bytes) -> bool:
+    def put_if_absent(self, key: str, content: bytes, *, guard: Guard = unguarded) -> bool:
         """See `Store.put_if_absent`. A hard link fails if the name is taken, a rename would not."""
-        return self._write(key, content, _link)
+        return self._write(key, content, _link, guard)
 
     def get(self, key: str) -> bytes:
         """See `Store.get`."""
@@ -100,10 +100,11 @@ class LocalStore:
         """See `Store.folders`."""
         return sorted(entry.name for entry in self._scan(prefix) if entry.is_dir())
 
-    def delete(self, key: str) -> None:
+    def delete(self, key: str, *, guard: Guard = unguarded) -> None:
         """See `Store.delete`; durable when it returns."""
         path = self._root / key
         with _explained("removal", path):
+            guard()
             try:
                 path.unlink()
             except FileNotFoundError:
@@ -139,14 +140,16 @@ class LocalStore:
             except FileNotFoundError:
                 return []
 
-    def _write(self, key: str, content: bytes, publish: Callable[[Path, Path], bool]) -> bool:
+    def _write(
+        self, key: str, content: bytes, publish: Callable[[Path, Path], bool], guard: Guard
+    ) -> bool:
         path = self._root / key
         with _explained("writing", path):
             _make_folder(path.parent)
             while True:
                 temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
                 try:
-                    return _write_and_publish(temporary, path, content, publish)
+                    return _write_and_publish(temporary, path, content, publish, guard)
                 except FileNotFoundError:
                     # Swept between its creation and its rename, if the folder is still there.
                     if not path.parent.is_dir():
@@ -154,7 +157,11 @@ class LocalStore:
 
 
 def _write_and_publish(
-    temporary: Path, path: Path, content: bytes, publish: Callable[[Path, Path], bool]
+    temporary: Path,
+    path: Path,
+    content: bytes,
+    publish: Callable[[Path, Path], bool],
+    guard: Guard,
 ) -> bool:
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     try:
@@ -167,6 +174,7 @@ def _write_and_publish(
         _write_all(descriptor, content[half:])
         os.fsync(descriptor)
         kill_point("before-rename")
+        guard()
         published = publish(temporary, path)
     finally:
         with suppress(FileNotFoundError):

@@ -28,6 +28,7 @@ from headrace.lake.encoding import (
 from headrace.lake.exceptions import InvalidTrades, ObjectMissing, PartConflict, PartUnreadable
 from headrace.lake.footer import PartFooter, decode_footer
 from headrace.lake.grid import Grid
+from headrace.lake.guarded import GuardedStore
 from headrace.lake.names import (
     MAX_ID,
     PartName,
@@ -40,7 +41,7 @@ from headrace.lake.names import (
 from headrace.lake.parts import Part, PartListing, PartReceipt
 from headrace.lake.rows import rows_between
 from headrace.lake.standing import NewestTrade, Stock
-from headrace.lake.store import Store
+from headrace.lake.store import Guard, Store
 from headrace.lake.upkeep import SweepReceipt
 from headrace.trades import empty_trades
 
@@ -64,6 +65,15 @@ class RawLake:
         self.exchange = canonical_exchange(exchange)
         self.grid = grid
         self._readers = readers
+
+    def under(self, guard: Guard) -> RawLake:
+        """The same lake, in which nothing is stored, replaced or removed unless `guard` allows it.
+
+        Args:
+            guard: raises when nothing may be changed any more, as `Lease.check_time` does.
+        """
+        store = GuardedStore(self.store, guard)
+        return RawLake(store, self.exchange, self.grid, readers=self._readers)
 
     def products(self) -> list[str]:
         """The products that the lake has a folder for, sorted."""

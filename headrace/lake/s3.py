@@ -23,7 +23,7 @@ from headrace.lake.exceptions import ObjectMissing
 from headrace.lake.s3_reading import FastReader
 from headrace.lake.s3_retry import S3Call, code_of, status_of
 from headrace.lake.s3_settings import S3Settings, s3_location
-from headrace.lake.store import PROBE_KEY, StoredObject
+from headrace.lake.store import PROBE_KEY, Guard, StoredObject, unguarded
 from headrace.stopping import STOP, StopEvent
 
 if TYPE_CHECKING:
@@ -84,11 +84,11 @@ class S3Store:
         """The object as s3://bucket/prefix/key."""
         return f"s3://{self._bucket}/{self._prefix}{key}"
 
-    def put(self, key: str, content: bytes) -> None:
+    def put(self, key: str, content: bytes, *, guard: Guard = unguarded) -> None:
         """See `Store.put`."""
-        self._run("PutObject", key, lambda _: self._put(key, content))
+        self._run("PutObject", key, lambda _: self._put(key, content, guard))
 
-    def put_if_absent(self, key: str, content: bytes) -> bool:
+    def put_if_absent(self, key: str, content: bytes, *, guard: Guard = unguarded) -> bool:
         """See `Store.put_if_absent`.
 
         An attempt that failed without an answer may have stored the object. If a later one finds
@@ -98,12 +98,12 @@ class S3Store:
         lease, which lets one writer in, has to suffice.
         """
         if not self._conditional:
-            return self._put_if_not_found(key, content)
+            return self._put_if_not_found(key, content, guard)
         try:
-            return self._run("PutObject", key, lambda nth: self._create(key, content, nth))
+            return self._run("PutObject", key, lambda nth: self._create(key, content, guard, nth))
         except _ConditionUnsupported:
             self._conditional = False
-            return self._put_if_not_found(key, content)
+            return self._put_if_not_found(key, content, guard)
 
     def get(self, key: str) -> bytes:
         """See `Store.get`."""
@@ -147,13 +147,9 @@ class S3Store:
             for item in page.get("CommonPrefixes", ())
         )
 
-    def delete(self, key: str) -> None:
+    def delete(self, key: str, *, guard: Guard = unguarded) -> None:
         """See `Store.delete`."""
-        self._run(
-            "DeleteObject",
-            key,
-            lambda _: self._client.delete_object(Bucket=self._bucket, Key=self._prefix + key),
-        )
+        self._run("DeleteObject", key, lambda _: self._delete(key, guard))
 
     def sweep(self, prefix: str) -> list[str]:  # noqa: ARG002 - the protocol's signature
         """See `Store.sweep`: a killed PUT leaves nothing."""
@@ -180,14 +176,19 @@ class S3Store:
 
         return S3Call(action, self.place(key), self._settings, self._stop, broken).run(attempt)
 
-    def _put(self, key: str, content: bytes, **condition: Any) -> None:
+    def _delete(self, key: str, guard: Guard) -> None:
+        guard()
+        self._client.delete_object(Bucket=self._bucket, Key=self._prefix + key)
+
+    def _put(self, key: str, content: bytes, guard: Guard, **condition: Any) -> None:
+        guard()
         self._client.put_object(
             Bucket=self._bucket, Key=self._prefix + key, Body=content, **condition
         )
 
-    def _create(self, key: str, content: bytes, nth: int) -> bool:
+    def _create(self, key: str, content: bytes, guard: Guard, nth: int) -> bool:
         try:
-            self._put(key, content, IfNoneMatch="*")
+            self._put(key, content, guard, IfNoneMatch="*")
         except ClientError as error:
             if status_of(error) == _NOT_IMPLEMENTED:
                 raise _ConditionUnsupported from error
@@ -196,10 +197,10 @@ class S3Store:
             return nth > 1 and self._read(key) == content
         return True
 
-    def _put_if_not_found(self, key: str, content: bytes) -> bool:
+    def _put_if_not_found(self, key: str, content: bytes, guard: Guard) -> bool:
         if self.exists(key):
             return False
-        self.put(key, content)
+        self.put(key, content, guard=guard)
         return True
 
     def _read(self, key: str, **options: Any) -> bytes:

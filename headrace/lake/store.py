@@ -6,9 +6,17 @@ from outside. Every backend answers the same way; one contract suite runs over a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
+
+#: Called right before an object gets, changes or loses its name; raises if that may not happen any
+#: more, and then it does not.
+Guard = Callable[[], None]
+
+
+def unguarded() -> None:
+    """The guard of a change that is always allowed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +43,11 @@ class Store(Protocol):
         """The full path or URL of `key`, for messages."""
         ...
 
-    def put(self, key: str, content: bytes) -> None:
+    def put(self, key: str, content: bytes, *, guard: Guard = unguarded) -> None:
         """Store `content` under `key` as a whole, in the place of what is there."""
         ...
 
-    def put_if_absent(self, key: str, content: bytes) -> bool:
+    def put_if_absent(self, key: str, content: bytes, *, guard: Guard = unguarded) -> bool:
         """Store `content` unless the key is taken: True if it was stored by this call."""
         ...
 
@@ -71,7 +79,7 @@ class Store(Protocol):
         """The names of the folders directly under `prefix`, sorted."""
         ...
 
-    def delete(self, key: str) -> None:
+    def delete(self, key: str, *, guard: Guard = unguarded) -> None:
         """Remove the object; one that is not there is no error."""
         ...
 

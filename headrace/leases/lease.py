@@ -70,6 +70,24 @@ class Lease:
         """Seconds until it ends unless renewed; suspension of the machine counts."""
         return self._until_boot_s - self._machine.boot_s()
 
+    def check_time(self) -> None:
+        """Whether the lease is still ours as far as its time tells, without asking the store.
+
+        To be called right before everything that takes effect for others: who was stopped for
+        longer than the lease lasts finds out here, before the renewal does.
+
+        Raises:
+            LeaseLost: it is not; nothing may take effect any more.
+        """
+        if self._loss is not None:
+            raise self._loss
+        if self._closed:
+            raise LeaseLost(self.name, self.token, "it was given back")
+        if self.left_s <= 0:
+            loss = self.over_time()
+            self.lose(loss)
+            raise loss
+
     def check(self) -> None:
         """Ask the store whether the lease is still ours; to be called right before every commit.
 
@@ -78,10 +96,7 @@ class Lease:
             LeaseStoreUnavailable: nobody can tell now; nothing may be committed now.
         """
         try:
-            if self._loss is not None:
-                raise self._loss
-            if self.left_s <= 0:
-                raise self.over_time()
+            self.check_time()
             self._store.check(self._grant)
         except LeaseLost as loss:
             self.lose(loss)

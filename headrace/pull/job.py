@@ -47,6 +47,9 @@ from headrace.stopping import StopEvent, Stopped
 log = logging.getLogger(__name__)
 
 COMMIT_INTERVAL_S = 10.0
+# A merge of one cell takes seconds at most; a full refresh has the turn for hours, and sweeps last.
+_SWEEP_TRIES = 20
+_SWEEP_PAUSE_S = 0.5
 
 
 class ProductJob:
@@ -62,6 +65,7 @@ class ProductJob:
         stop: the run's stop event; the job has a child of it, so that it can stop alone.
         listener: told of commits, gaps and disagreements.
         clock: seconds that only rise.
+        sleep: waits so many seconds.
     """
 
     def __init__(
@@ -78,18 +82,20 @@ class ProductJob:
         stop: StopEvent,
         listener: Listener = lambda _name, _facts: None,
         clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], object] = time.sleep,
     ) -> None:
         self.product = product
         self.stop = stop.child()
         self._request = request
         self._run_id = run_id
         self._client = client
-        self._lake = lake
+        self._lake = self._unguarded = lake
         self._checkpoints = checkpoints
         self.turns = Turns(leases, lake.exchange, product, checkpoints.lake)
         self._progress = progress
         self._tell = listener
         self._clock = clock
+        self._sleep = sleep
         self._lane = Lane.INGEST if request.planner == "ingest" else Lane.BACKFILL
         self._host = source_host(client.source)
         self._lease: HeldLease | None = None
@@ -116,6 +122,9 @@ class ProductJob:
             ExchangeError, StoreError: as the client and the lake.
         """
         self._lease = lease
+        if lease is not None:
+            # Whatever this job stores, replaces or removes from here on, it does under its lease.
+            self._lake = self._unguarded.under(lease.check_time)
         self._progress.product(self.product).state = "planning"
         check_source(self._lake, self.product, self._host)
         self._before = self._checkpoints.load(self._lake.exchange, self.product)
@@ -239,6 +248,8 @@ class ProductJob:
     def receipt(self, error: str = "") -> ProductReceipt:
         """What became of the product, after the last commit; `error` is what ended it early."""
         try:
+            if self._lease is not None and self._lease.lost:
+                self._sweep_after_loss()
             self._count()
         except HeadraceError as trouble:
             error = error or str(trouble)
@@ -315,15 +326,38 @@ class ProductJob:
             # The turn is this run's anyway (`Turns.at_work`), and what is merged while chunks are
             # on their way would be what they are about to replace.
             if last:
-                self._sweep_and_merge()
+                self._sweep_and_merge(self._lake)
             return
-        with self.turns.upkeep(self._run_id) as ours:
-            if ours:
-                self._sweep_and_merge()
+        with self.turns.upkeep(self._run_id) as upkeep:
+            if upkeep:
+                self._sweep_and_merge(self._lake.under(upkeep.check_time))
 
-    def _sweep_and_merge(self) -> None:
-        self._lake.sweep(self.product)
-        self._lake.merge_due(self.product)
+    def _sweep_and_merge(self, lake: RawLake) -> None:
+        lake.sweep(self.product)
+        if lake.merge_due(self.product):
+            # What a run that lost its lease stored during the merge lies beside the merged part.
+            lake.sweep(self.product)
+
+    def _sweep_after_loss(self) -> None:
+        """Remove what this run stored after its lease had expired, if a longer part holds it.
+
+        See docs/adr/0004: every part in the lake at this moment is seen, and a part goes only
+        after its rows were found in a longer one. Where nothing longer holds them, what was stored
+        late is answered for like any other part.
+        """
+        for _ in range(_SWEEP_TRIES):
+            with self.turns.upkeep(self._run_id) as upkeep:
+                if upkeep:
+                    swept = self._unguarded.under(upkeep.check_time).sweep(self.product)
+                    for piece in swept.pieces:
+                        log.warning("%s: removed %s, stored twice", self.product, piece.name)
+                    return
+            self._sleep(_SWEEP_PAUSE_S)
+        log.warning(
+            "%s: another run is sweeping; if this one stored a part after its lease had expired, "
+            "that run or the next one removes it",
+            self.product,
+        )
 
     def _take_stock(self) -> None:
         """Bring the books up to what the names say: an ingest may store beside a backfill."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -31,13 +31,20 @@ class HeldLease(Protocol):
     def token(self) -> int:
         """The fencing token."""
 
+    @property
+    def lost(self) -> bool:
+        """Whether it is over as far as this process knows."""
+
     def check(self) -> None:
         """Raise `LeaseLost` unless the lease is still held."""
 
+    def check_time(self) -> None:
+        """The same as far as its time tells, without asking the store; see `Lease.check_time`."""
+
 
 @dataclass(frozen=True, slots=True)
-class AllRuns:
-    """The leases of every kind of run of a product, held at once."""
+class HeldLeases:
+    """Several leases of a product, held at once; lost when one of them is."""
 
     leases: tuple[Lease, ...]
 
@@ -46,10 +53,20 @@ class AllRuns:
         """The highest fencing token of them."""
         return max(lease.token for lease in self.leases)
 
+    @property
+    def lost(self) -> bool:
+        """Whether one of them is over as far as this process knows."""
+        return any(lease.lost for lease in self.leases)
+
     def check(self) -> None:
         """Raise `LeaseLost` unless all are still held."""
         for lease in self.leases:
             lease.check()
+
+    def check_time(self) -> None:
+        """The same as far as their time tells, without asking the store."""
+        for lease in self.leases:
+            lease.check_time()
 
 
 class Turns:
@@ -60,12 +77,15 @@ class Turns:
         source: the exchange's name.
         product: canonical product id.
         lake: location of the lake, so that two lakes do not wait for each other.
+
+    Attributes:
+        upkeep_name: name of the lease on sweeping and merging.
     """
 
     def __init__(self, leases: LeaseStore, source: str, product: str, lake: str) -> None:
         self._leases = leases
         self._stem = f"{source}/{product}@{lake_tag(lake)}"
-        self._upkeep = f"{self._stem}:upkeep"
+        self.upkeep_name = f"{self._stem}:upkeep"
 
     def run(self, planner: str) -> str:
         """Name of the lease of a run: one `backfill` and one `ingest` at a time."""
@@ -83,7 +103,7 @@ class Turns:
         on_lost: Callable[[LeaseLost], None] | None = None,
         above: int = 0,
         machine: Machine = THIS_MACHINE,
-    ) -> Iterator[Lease]:
+    ) -> Iterator[HeldLease]:
         """The lease of a run for a `with` block; see `headrace.leases.hold`.
 
         Args:
@@ -93,7 +113,7 @@ class Turns:
             LeaseHeld: a run of the kind is under way, or somebody is just merging what this one
                 is to replace.
         """
-        names = [self.run(planner), *([self._upkeep] if replaces else [])]
+        names = [self.run(planner), *([self.upkeep_name] if replaces else [])]
         with ExitStack() as held:
             leases = [
                 held.enter_context(
@@ -110,7 +130,7 @@ class Turns:
                 )
                 for name in names
             ]
-            yield leases[0]
+            yield HeldLeases(tuple(leases)) if replaces else leases[0]
 
     def claimed(self, planner: str, *, ttl_s: float) -> AbstractContextManager[None]:
         """The lease of a run, taken before the run can begin; see `headrace.leases.claim`.
@@ -135,36 +155,33 @@ class Turns:
         return self._leases.state(self.run("backfill")).standing is Standing.HELD
 
     @contextmanager
-    def alone(self, run_id: str, *, ttl_s: float, above: int = 0) -> Iterator[AllRuns]:
+    def alone(self, run_id: str, *, ttl_s: float, above: int = 0) -> Iterator[HeldLeases]:
         """Keep every run off the product for a `with` block; the token will exceed `above`.
 
         Raises:
-            LeaseHeld: a run is under way.
+            LeaseHeld: a run is under way, or one that lost its lease is just sweeping.
         """
+        names = [*(self.run(planner) for planner in _PLANNERS), self.upkeep_name]
         with ExitStack() as held:
-            yield AllRuns(
+            yield HeldLeases(
                 tuple(
                     held.enter_context(
-                        hold(
-                            self._leases,
-                            self.run(planner),
-                            run_id=run_id,
-                            ttl_s=ttl_s,
-                            above=above,
-                        )
+                        hold(self._leases, name, run_id=run_id, ttl_s=ttl_s, above=above)
                     )
-                    for planner in _PLANNERS
+                    for name in names
                 )
             )
 
     @contextmanager
-    def upkeep(self, run_id: str) -> Iterator[bool]:
-        """A turn at sweeping and merging: False if somebody else has it."""
-        try:
-            with hold(self._leases, self._upkeep, run_id=run_id, ttl_s=_UPKEEP_TTL_S):
-                yield True
-        except LeaseHeld:
-            yield False
+    def upkeep(self, run_id: str) -> Iterator[Lease | None]:
+        """A turn at sweeping and merging: its lease, or None if another run has it."""
+        with ExitStack() as held:
+            lease: Lease | None = None
+            with suppress(LeaseHeld):
+                lease = held.enter_context(
+                    hold(self._leases, self.upkeep_name, run_id=run_id, ttl_s=_UPKEEP_TTL_S)
+                )
+            yield lease
 
 
 def lake_tag(lake: str) -> str:

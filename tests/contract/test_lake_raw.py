@@ -15,6 +15,7 @@ from headrace.lake.exceptions import (
     PartUnreadable,
 )
 from headrace.lake.grid import load_or_create_grid
+from headrace.leases import LeaseLost
 from headrace.trades import RAW_SCHEMA
 from tests.lake_samples import EPOCH_US, FETCHED_AT, SOURCE, one_trade, trades
 
@@ -42,6 +43,41 @@ def test_rows_come_back_as_they_went_in(raw: RawLake) -> None:
     assert table.equals(trades(range(1, 7_501)))
     assert table.schema.metadata is None
     assert raw.products() == [PRODUCT]
+
+
+def test_nothing_changes_once_the_guard_refuses(raw: RawLake) -> None:
+    """As for a run that wakes after its lease: no part gets a name, none is replaced or removed."""
+    raw.write_empty(PRODUCT, 1, 1_000, source=SOURCE, fetched_at=FETCHED_AT)
+    keep(raw, 1_001, 2_000)
+    pieces = list(raw.parts(PRODUCT).parts)
+
+    def refuse() -> None:
+        raise LeaseLost("coinbase/BTC-USD", 1, "it was not renewed for 60 s")
+
+    late = raw.under(lambda: None).under(refuse)
+    for change in (
+        lambda: keep(late, 2_001, 3_000),
+        lambda: late.write_empty(PRODUCT, 3_001, 4_000, source=SOURCE, fetched_at=FETCHED_AT),
+        lambda: late.write(
+            PRODUCT,
+            1_001,
+            2_000,
+            trades([1_500]),
+            source=SOURCE,
+            fetched_at=FETCHED_AT,
+            replace=True,
+        ),
+        lambda: late.merge(PRODUCT, pieces),
+        lambda: late.store.delete(pieces[0].key),
+    ):
+        with pytest.raises(LeaseLost):
+            change()
+
+    assert list(raw.parts(PRODUCT).parts) == pieces
+    assert raw.read(PRODUCT).equals(trades(range(1_001, 2_001)))
+    assert raw.store.sweep(pieces[0].key.rpartition("/")[0] + "/") == []
+    keep(raw.under(lambda: None), 2_001, 3_000)
+    assert raw.coverage(PRODUCT).contains(1, 3_000)
 
 
 def test_a_part_is_named_by_its_range(raw: RawLake) -> None:

@@ -8,6 +8,7 @@ whatever was down comes back, and one backfill and one ingest must bring all to 
 from __future__ import annotations
 
 import logging
+import random
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, TypeVar
@@ -54,7 +55,7 @@ AT_ONCE = 4
 PAGES = 15
 ACTIONS: list[Action] = ["put", "put_if_absent", "get", "tail", "entries", "delete"]
 #: How far a process goes: to the so-manieth operation of a kind from here, or to its end (None).
-OPERATIONS = ["put_if_absent", "delete", "tail", "entries", "save", "lease-read", "page"]
+OPERATIONS = ["put_if_absent", "delete", "tail", "entries", "save", "lease-read", "page", "change"]
 STOPS = st.tuples(st.sampled_from(OPERATIONS), st.integers(1, 4))
 FAR = STOPS | STOPS | st.none()
 WHICH = st.integers(0, AT_ONCE - 1)
@@ -482,6 +483,58 @@ def test_who_slept_between_lease_and_checkpoint_leaves_the_lake_to_its_successor
     third.advance()
     assert third.receipt.status is Status.DONE
     assert world.lake.read(PRODUCT).equals(world.exchange.rows(1, world.exchange.newest))
+
+
+@pytest.mark.parametrize("refresh", ["neither", "first", "second"])
+@pytest.mark.parametrize("part", range(2))
+def test_a_plain_reader_sees_no_row_twice_after_a_holder_has_woken(refresh: str, part: int) -> None:
+    """It is stopped before any operation, also between its guard and the change itself."""
+    for seed in range(20 * part, 20 * part + 20):
+        chance = random.Random(seed)
+        world = World(Exchange(12_000))
+        if refresh != "neither" or chance.random() < 0.3:
+            world.start("backfill", pages_per_chunk=chance.choice([1, 3, 10])).advance()
+        shapes = [
+            {"pages_per_chunk": chance.choice([1, 2, 3, 10]), "order": chance.randrange(10)}
+            for _ in range(2)
+        ]
+        sleeper = world.start("backfill", full_refresh=refresh == "first", **shapes[0])
+        sleeper.advance(chance.randrange(1, 150))
+        sleeper.frozen = sleeper.troubled = True
+        world.pass_time(2 * TTL_S + 10)
+        successor = world.start("backfill", full_refresh=refresh == "second", **shapes[1])
+        # Sometimes it is still at work when the other wakes.
+        successor.advance(chance.choice([1_000_000, chance.randrange(1, 150)]))
+        sleeper.frozen = False
+        sleeper.advance()
+        successor.advance()
+        assert successor.receipt.status is Status.DONE, successor.receipt.error
+        assert_stored_once(world)
+
+
+@pytest.mark.parametrize("removed", [1, 6, 7, 8])
+def test_what_is_stored_late_while_its_successor_merges_is_swept_by_that_one(removed: int) -> None:
+    world = World(Exchange(12_000))
+    sleeper = world.start("backfill", pages_per_chunk=1)
+    sleeper.advance_to("change", 2)
+    sleeper.frozen = sleeper.troubled = True
+    world.pass_time(2 * TTL_S + 10)
+    successor = world.start("backfill", pages_per_chunk=1)
+    successor.advance_to("delete", removed)
+    sleeper.frozen = False
+    sleeper.advance()
+    successor.advance()
+    assert successor.receipt.status is Status.DONE, successor.receipt.error
+    assert_stored_once(world)
+
+
+def assert_stored_once(world: World) -> None:
+    """Each trade stands in one file: a plain reader, who knows no parts, sees it once."""
+    raw = world.lake
+    listing = raw.parts(PRODUCT)
+    rows = sum(raw.footer(part).rows for part in (*listing.parts, *listing.hidden))
+    assert rows == world.exchange.count(listing.coverage), listing.hidden
+    assert listing.coverage.contains(1, world.exchange.newest)
 
 
 @pytest.mark.slow

@@ -41,12 +41,22 @@ class FakeCheckpoints:
 
 
 class FakeLease:
-    """A lease that is lost after so many looks at it."""
+    """A lease that is lost after so many checks, or whose time is over after so many changes."""
 
     token = 7
 
-    def __init__(self, checks: int = 1_000) -> None:
+    def __init__(self, checks: int = 1_000, changes: int = 1_000) -> None:
         self.left = checks
+        self.changes_left = changes
+
+    @property
+    def lost(self) -> bool:
+        return self.left < 0 or self.changes_left < 0
+
+    def check_time(self) -> None:
+        self.changes_left -= 1
+        if self.changes_left < 0:
+            raise LeaseLost("coinbase/BTC-USD", self.token, "its time is over")
 
     def check(self) -> None:
         self.left -= 1
@@ -88,9 +98,9 @@ class Bench:
         client = None if newest is None else FakeClient(range(max(1, newest - 5), newest + 1))
         return audited(self.raw, PRODUCT, checkpoints=self.checkpoints, client=client, deep=deep)
 
-    def heal(self, *, deep: bool = False, checks: int = 1_000) -> list[Repair]:
+    def heal(self, *, deep: bool = False, **lost_after: int) -> list[Repair]:
         healer = Healer(self.raw, self.checkpoints, "run", deep=deep)
-        return list(healer.heal(PRODUCT, FakeLease(checks), now=NOW))
+        return list(healer.heal(PRODUCT, FakeLease(**lost_after), now=NOW))
 
 
 def kinds(found: ProductAudit) -> list[str]:

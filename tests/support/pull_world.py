@@ -24,6 +24,7 @@ from headrace.exchange.planning import Sizing
 from headrace.lake import Grid, PartListing, RawLake
 from headrace.lake.faults import Fault, FaultyStore
 from headrace.lake.rows import rows_between
+from headrace.lake.store import Guard, unguarded
 from headrace.leases import LeaseHeld
 from headrace.leases.exceptions import LeaseStoreUnavailable
 from headrace.leases.lease import Lease
@@ -203,9 +204,10 @@ class _Leases(LeaseStore):
 class _Store(FaultyStore):
     """The lake's store; a writer that is killed as it writes leaves a temporary file."""
 
-    def __init__(self, world: World, pid: int, pause: Pause) -> None:
+    def __init__(self, world: World, process: PullProcess) -> None:
         super().__init__(world.objects)
-        self._world, self._pid, self._pause = world, pid, pause
+        self._world, self._process = world, process
+        self._pid, self._pause = process.pid, process.pause
         self.touched = self.changed = False
 
     def _meet(self, action: Any, key: str, call: Callable[[], Any]) -> Any:
@@ -221,6 +223,25 @@ class _Store(FaultyStore):
         finally:
             if writes:
                 self._world.temporaries.pop(temporary, None)
+
+    def put(self, key: str, content: bytes, *, guard: Guard = unguarded) -> None:
+        super().put(key, content, guard=self._allowed(guard))
+
+    def put_if_absent(self, key: str, content: bytes, *, guard: Guard = unguarded) -> bool:
+        return super().put_if_absent(key, content, guard=self._allowed(guard))
+
+    def delete(self, key: str, *, guard: Guard = unguarded) -> None:
+        super().delete(key, guard=self._allowed(guard))
+
+    def _allowed(self, guard: Guard) -> Guard:
+        """The guard, and then a moment in which the process can be frozen before the change."""
+
+        def both() -> None:
+            guard()
+            assert self._process.may_change_the_lake(), "a change without a lease"
+            self._pause("change")
+
+        return both
 
     def sweep(self, prefix: str) -> list[str]:
         self._pause("sweep")
@@ -357,7 +378,7 @@ class PullProcess:
             pages_per_chunk=pages_per_chunk,
         )
         self._machine = _Machine(world, pid)
-        self.store = _Store(world, pid, self.pause)
+        self.store = _Store(world, self)
         self.leases = _Leases(world, self._machine, self.pause)
         self.checkpoints = _Checkpoints(world, self)
         self._lease: Lease | None = None
@@ -381,6 +402,7 @@ class PullProcess:
             progress=RunProgress(width, clock=lambda: self._clock_s),
             stop=self.stop,
             clock=lambda: self._clock_s,
+            sleep=lambda _seconds: None,
         )
         self._stepper: Stepper | None = None
         self._stepper = Stepper(self._run)
@@ -442,7 +464,14 @@ class PullProcess:
 
     def holds_its_lease(self) -> bool:
         """Whether it is true at this moment, whatever the process believes."""
-        row = self.world.leases.get(self.job.turns.run(self.planner))
+        return self._holds(self.job.turns.run(self.planner))
+
+    def may_change_the_lake(self) -> bool:
+        """Whether it holds the lease of its run, or the turn at sweeping after the run's loss."""
+        return self.holds_its_lease() or self._holds(self.job.turns.upkeep_name)
+
+    def _holds(self, name: str) -> bool:
+        row = self.world.leases.get(name)
         holder = row.holder if row else None
         return (
             holder is not None

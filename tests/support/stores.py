@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from headrace.lake import StoredObject
 from headrace.lake.exceptions import ObjectMissing
+from headrace.lake.store import Guard, unguarded
 
 
 class MemoryStore:
@@ -19,10 +20,12 @@ class MemoryStore:
     def place(self, key: str) -> str:
         return f"memory/{key}"
 
-    def put(self, key: str, content: bytes) -> None:
+    def put(self, key: str, content: bytes, *, guard: Guard = unguarded) -> None:
+        guard()
         self.objects[key] = content
 
-    def put_if_absent(self, key: str, content: bytes) -> bool:
+    def put_if_absent(self, key: str, content: bytes, *, guard: Guard = unguarded) -> bool:
+        guard()
         return self.objects.setdefault(key, content) is content
 
     def get(self, key: str) -> bytes:
@@ -43,7 +46,8 @@ class MemoryStore:
     def folders(self, prefix: str) -> list[str]:
         return []
 
-    def delete(self, key: str) -> None:
+    def delete(self, key: str, *, guard: Guard = unguarded) -> None:
+        guard()
         self.objects.pop(key, None)
 
     def sweep(self, prefix: str) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from contextlib import suppress
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -180,6 +181,22 @@ def test_a_lost_lease_stops_it_and_the_next_one_finishes(bench: Bench, checks: i
     ailing(bench)
     with pytest.raises(LeaseLost):
         bench.heal(checks=checks)
+    healed_and_whole(bench)
+
+
+@pytest.mark.parametrize("changes", range(4))
+def test_a_healing_that_wakes_after_its_lease_changes_nothing_more(
+    bench: Bench, changes: int
+) -> None:
+    """As of the next change: a copy aside, a removal, a part written again."""
+    ailing(bench)
+    stores = FaultyStore(bench.raw.store)
+    with pytest.raises(LeaseLost):
+        replace(bench, raw=RawLake(stores, bench.raw.exchange, bench.raw.grid)).heal(
+            changes=changes
+        )
+    done = [action for action, _ in stores.calls if action in ("put_if_absent", "delete")]
+    assert len(done) == changes + 1, "the last one was refused"
     healed_and_whole(bench)
 
 

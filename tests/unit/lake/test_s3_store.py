@@ -11,6 +11,7 @@ from botocore.exceptions import ClientError
 from headrace.lake.exceptions import StoreDenied
 from headrace.lake.s3 import S3Store
 from headrace.lake.s3_settings import S3Settings
+from headrace.leases import LeaseLost
 
 EMPTY: dict[str, Any] = {"Contents": [], "IsTruncated": False}
 
@@ -25,8 +26,16 @@ def refused(status: int, code: str) -> ClientError:
 class Boto:
     """A client that answers everything and counts."""
 
-    def __init__(self) -> None:
+    def __init__(self, failing: ClientError | None = None) -> None:
         self.asked = 0
+        self._failing = failing
+
+    def put_object(self, **_what: Any) -> None:
+        self.asked += 1
+        if self._failing:
+            raise self._failing
+
+    delete_object = put_object
 
     def list_objects_v2(self, **_where: Any) -> dict[str, Any]:
         self.asked += 1
@@ -87,6 +96,24 @@ def test_a_bucket_in_another_region_is_read_by_boto3_from_then_on(error: ClientE
     assert [entry.key for entry in store.entries("raw/")] == ["raw/a"]
     assert store.tail("a", 3) == b"end"
     assert (reader.asked, boto.asked) == (1, 2)
+
+
+@pytest.mark.parametrize("action", ["put", "put_if_absent", "delete"])
+def test_the_guard_is_asked_before_each_attempt(action: str) -> None:
+    """An attempt may follow a pause, in which the process was stopped."""
+    boto = Boto(failing=refused(503, "SlowDown"))
+    store = S3Store("lake", "p", S3Settings(), client=boto)  # type: ignore[arg-type]
+    attempts: list[int] = []
+
+    def guard() -> None:
+        attempts.append(boto.asked)
+        if len(attempts) == 2:
+            raise LeaseLost("coinbase/BTC-USD", 1, "it was not renewed for 60 s")
+
+    content = () if action == "delete" else (b"content",)
+    with pytest.raises(LeaseLost):
+        getattr(store, action)("a", *content, guard=guard)
+    assert attempts == [0, 1]
 
 
 def test_another_refusal_is_not_asked_again_by_boto3() -> None:

@@ -8,7 +8,7 @@ import pytest
 from support.exchange import FakeClient, rows_of
 
 from headrace.exchange.planning import Sizing
-from headrace.lake import open_lake
+from headrace.lake import RawLake, open_lake
 from headrace.leases import SqliteLeases, hold
 from headrace.pull.exceptions import TokenBehind
 from headrace.pull.job import ProductJob
@@ -108,7 +108,8 @@ class Under:
 
     def __init__(self, lease, token):
         self.token = token
-        self.check = lease.check
+        self.check, self.check_time = lease.check, lease.check_time
+        self.lost = False
 
 
 def test_a_lake_that_cannot_be_counted_is_told_and_not_raised(job, lake, leases):
@@ -126,18 +127,20 @@ def test_a_lake_that_cannot_be_counted_is_told_and_not_raised(job, lake, leases)
     assert job.receipt(error="the first thing that went wrong").error.startswith("the first")
 
 
-def test_trades_that_another_stores_while_the_books_are_opened_count_once(job, lake, leases):
+def test_trades_that_another_stores_while_the_books_are_opened_count_once(
+    job, lake, leases, monkeypatch
+):
     """A backfill reads footers while an ingest stores what the backfill will fetch, too."""
     store_pages(lake, 1)
-    look = lake.coverage
+    look = RawLake.coverage
 
-    def look_and_let_another_store(product):
-        names = look(product)
-        lake.coverage = look
+    def look_and_let_another_store(self, product):
+        names = look(self, product)
+        monkeypatch.setattr(RawLake, "coverage", look)
         store_pages(lake, 2)
         return names
 
-    lake.coverage = look_and_let_another_store
+    monkeypatch.setattr(RawLake, "coverage", look_and_let_another_store)
     with hold(leases, job.turns.run("backfill"), run_id="me", ttl_s=60) as lease:
         job.prepare(lease)
         for chunk in job.chunks(ONE_PAGE):
