@@ -1,4 +1,4 @@
-"""What operators may want to be told of, as Prefect events."""
+"""What operators may want to know of, as Prefect events. The table of them is in docs/alarms.md."""
 
 from __future__ import annotations
 
@@ -12,37 +12,51 @@ from headrace.pull.receipts import ProductReceipt
 from headrace.pull.request import PullRequest
 from headrace.quota import BreakerChange, Phase
 from headrace.run.report import Status
+from headrace.sot.reports import SotReport
 
-_EVENTS = {Phase.OPEN: "opened", Phase.HALF_OPEN: "probing", Phase.CLOSED: "closed"}
+_PHASES = {Phase.OPEN: "opened", Phase.HALF_OPEN: "probing", Phase.CLOSED: "closed"}
 
-#: Gaps of one product that are told one by one; the report has them all.
+#: Gaps of one product that have an event each; the report has them all.
 MOST_GAPS = 20
+#: Problems of a log, of one kind, that have an event each; the report has them all.
+MOST_PROBLEMS = 20
 
 
-def emit(name: str, facts: Mapping[str, object]) -> None:
-    """Emit `headrace.NAME` about a product, or about the exchange where the facts name none."""
-    subject = str(facts.get("product", "exchange"))
+def emit(kind: str, name: str, happened: str, facts: Mapping[str, object]) -> None:
+    """Emit `headrace.KIND.HAPPENED` about the resource `headrace.KIND.NAME`.
+
+    Args:
+        kind: of the thing that it happened to: product, source, looker or log (docs/alarms.md).
+        name: of the thing, such as BTC-USD.
+        happened: what, in the past tense, words joined by hyphens.
+        facts: the event's payload.
+    """
     emit_event(
-        event=f"headrace.{name}",
+        event=f"headrace.{kind}.{happened}",
         resource={
-            "prefect.resource.id": f"headrace.product.{subject}",
-            "prefect.resource.name": subject,
+            "prefect.resource.id": f"headrace.{kind}.{name}",
+            "prefect.resource.name": name,
         },
         payload=dict(facts),
     )
 
 
-def emit_and_log(name: str, facts: Mapping[str, object]) -> None:
-    """An event of a job: to Prefect, and as a line of the log."""
-    emit(name, facts)
-    log_event(name, facts)
+def emit_of_product(happened: str, facts: Mapping[str, object]) -> None:
+    """Emit an event about the product that the facts name."""
+    emit("product", str(facts["product"]), happened, facts)
+
+
+def emit_and_log(happened: str, facts: Mapping[str, object]) -> None:
+    """An event of a product's job: to Prefect, and as a line of the log."""
+    emit_of_product(happened, facts)
+    log_event(happened, facts)
 
 
 def emit_if_up_to_date(request: PullRequest, receipt: ProductReceipt) -> None:
-    """Emit `headrace.up-to-date` where a product is complete up to its newest trade."""
+    """Emit `headrace.product.up-to-date` where a product is complete up to its newest trade."""
     to_the_newest = request.to_id is None and request.until is None and not request.only_failed
     if to_the_newest and receipt.status is Status.DONE:
-        emit(
+        emit_of_product(
             "up-to-date",
             {
                 "product": receipt.product,
@@ -54,17 +68,16 @@ def emit_if_up_to_date(request: PullRequest, receipt: ProductReceipt) -> None:
 
 
 def emit_gaps(product: str, missing: IntervalSet) -> None:
-    """Emit what an audit found missing: each gap (the first of them), and one event for them all.
-
-    `headrace.gap.found` tells one gap; `headrace.audit.gap` tells once that there are some.
+    """Emit what an audit found missing: `gap-found` for each gap (the first of them), and
+    `incomplete` once for them all.
     """
     ranges = missing.ranges
     if not ranges:
         return
     for lo, hi in ranges[:MOST_GAPS]:
-        emit("gap.found", {"product": product, "from_id": lo, "to_id": hi})
-    emit(
-        "audit.gap",
+        emit_of_product("gap-found", {"product": product, "from_id": lo, "to_id": hi})
+    emit_of_product(
+        "incomplete",
         {
             "product": product,
             "missing_ids": missing.count,
@@ -76,16 +89,18 @@ def emit_gaps(product: str, missing: IntervalSet) -> None:
 
 
 def emit_breaker_change(change: BreakerChange) -> None:
-    """Emit `headrace.breaker.opened`, `.probing` or `.closed` about a source."""
-    emit_event(
-        event=f"headrace.breaker.{_EVENTS[change.after]}",
-        resource={
-            "prefect.resource.id": f"headrace.source.{change.name}",
-            "prefect.resource.name": change.name,
-        },
-        payload={
-            "before": change.before.value,
-            "failures": change.failures,
-            "pause_s": change.pause_s,
-        },
-    )
+    """Emit `breaker-opened`, `breaker-probing` or `breaker-closed` about a source."""
+    facts = {
+        "before": change.before.value,
+        "failures": change.failures,
+        "pause_s": change.pause_s,
+    }
+    emit("source", change.name, f"breaker-{_PHASES[change.after]}", facts)
+
+
+def emit_log_problems(report: SotReport) -> None:
+    """Emit what was wrong in a run of the log, the first problems of each kind."""
+    facts = {"action": report.action, "run": report.run}
+    for happened, problems in report.problems_by_kind.items():
+        for problem in problems[:MOST_PROBLEMS]:
+            emit("log", report.store, happened, {**facts, "problem": problem})

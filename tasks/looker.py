@@ -105,7 +105,7 @@ def hold_against_checkpoint(run: Extraction, type_: str) -> None:
     held = sum(run.vault.contents.counts().get(type_, (0, 0)))
     if before is not None and before.items + before.deleted > held:
         facts: dict[str, object] = {"type": type_, "known": before.items, "held": held}
-        run.context.listener("looker.vault_behind", facts)
+        run.context.listener("vault-behind", facts)
         log.warning(
             "%s: the last checkpoint knows of %d items, the vault holds %d; all are fetched again",
             type_, before.items + before.deleted, held,

@@ -170,6 +170,6 @@ class _Telling:
         self._told[name] += 1
         if self._told[name] > _MOST_EVENTS:
             return  # the vault has them all
-        emit(name, {**facts, "product": facts.get("type", "looker")})
+        emit("looker", str(facts["type"]), name, facts)
         level = logging.WARNING if "failed" in name else logging.INFO
         log.log(level, "%s: %s", name, ", ".join(f"{k} {v}" for k, v in facts.items()))

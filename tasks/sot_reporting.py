@@ -12,18 +12,14 @@ from headrace.sot.reports import SotReport, report_of_write
 from headrace.sot.requests import WriteRequest
 from headrace.sot.writing.write import WriteReport
 from tasks import kernel
-from tasks.events import emit
+from tasks.events import emit_log_problems
 from tasks.sot_reading import verified_since
 from tasks.sot_runs import SotRun
-
-#: Problems that are events; the report has them all.
-_MOST_EVENTS = 20
 
 
 def conclude_sot(run: SotRun[Any], report: SotReport) -> State[SotReport]:
     """Report, with an event for each problem."""
-    for problem in report.problems[:_MOST_EVENTS]:
-        emit("sot.problem", {"store": report.store, "problem": problem})
+    emit_log_problems(report)
     return kernel.conclude(run, replace(report, ui_url=kernel.ui_url()))
 
 
@@ -40,6 +36,7 @@ def conclude_write(run: SotRun[WriteRequest], written: WriteReport) -> State[Sot
             status=status,
             message=f"{report.message}; {verified.message}",
             problems=(*report.problems, *verified.problems),
+            damages=(*report.damages, *verified.damages),
             details={**report.details, "verified": verified.details["records"]},
         )
     return conclude_sot(run, report)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, TypeVar
 
 from prefect.runtime import flow_run
@@ -16,6 +17,7 @@ from blocks.sot import BlockHeads
 from headrace.leases import hold, open_leases
 from headrace.pull.turns import lake_tag
 from headrace.run.progress import Bar
+from headrace.sot.exceptions import DamagedLog
 from headrace.sot.figures import LogFigures
 from headrace.sot.position import Position
 from headrace.sot.requests import (
@@ -25,6 +27,7 @@ from headrace.sot.requests import (
     WriteRequest,
 )
 from headrace.sot.store import SotStore
+from tasks.events import emit
 from tasks.kernel import PipelineRun, announce, find_run, opening, registered
 
 Request = TypeVar("Request", WriteRequest, VerifyRequest, RecoverRequest, MigrateRequest)
@@ -111,7 +114,9 @@ def open_sot_run(
     """
     with opening() as begun:
         settings, stop, opened = begun.settings, begun.stop, begun.resources
-        store = sot_store_of(request.store).open(create=create)
+        block = sot_store_of(request.store)
+        opened.enter_context(_reporting_damage(block.location, begun.run_id))
+        store = block.open(create=create)
         opened.callback(store.close)
         if alone:
             leases = open_leases(settings.lease_location)
@@ -135,3 +140,14 @@ def open_sot_run(
         opened.enter_context(registered(run))
         announce(run)
         yield run
+
+
+@contextmanager
+def _reporting_damage(location: str, run_id: str) -> Iterator[None]:
+    """Emit an event if what the log holds is found damaged before there is a report."""
+    try:
+        yield
+    except DamagedLog as error:
+        name = location if "://" in location else str(Path(location).absolute())
+        emit("log", name, "chain-broken", {"run": run_id, "problem": str(error)})
+        raise

@@ -188,7 +188,7 @@ class ProductJob:
         """Take note of a chunk that ended."""
         self._ledger.enter(receipt)
         for lo, hi in receipt.holes:
-            self._tell("gap", {"product": self.product, "from_id": lo, "to_id": hi})
+            self._tell("hole-proven", {"product": self.product, "from_id": lo, "to_id": hi})
 
     def lease_lost(self, loss: HeadraceError) -> None:
         """Stop this product: somebody else has taken over, and what is durable is found by them."""

@@ -15,7 +15,7 @@ def log_event(name: str, facts: Mapping[str, object]) -> None:
     extra = {"event": name, "facts": facts}
     if name == "committed":
         log.info("committed, complete up to trade %s", facts.get("watermark"), extra=extra)
-    elif name == "gap":
+    elif name == "hole-proven":
         log.info("no trade has an id from %(from_id)s to %(to_id)s", facts, extra=extra)
     elif name == "lease-lost":
         log.warning("the lease is lost: %s", facts.get("reason"), extra=extra)

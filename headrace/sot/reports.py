@@ -26,6 +26,7 @@ class SotReport(Report):
         details: what `--json` has beside the common fields; plain values.
         rows: a table of it, one row per shard or symbol.
         problems: what was wrong, one line each.
+        damages: those of the problems that say: the log does not hold what was written to it.
     """
 
     key: ClassVar[str] = "headrace-sot"
@@ -39,8 +40,23 @@ class SotReport(Report):
     details: dict[str, Any] = field(default_factory=dict)
     rows: tuple[dict[str, Any], ...] = ()
     problems: tuple[str, ...] = ()
+    damages: tuple[str, ...] = ()
     stopped: bool = False
     ui_url: str | None = None
+
+    @property
+    def problems_by_kind(self) -> dict[str, list[str]]:
+        """The problems by what happened: `chain-broken`, `tail-cut`, or `logs-differ` in a
+        migration and `record-refused` elsewhere.
+        """
+        other = "logs-differ" if self.action == "migrate" else "record-refused"
+        repairs = self.details.get("repairs", ())
+        found: dict[str, list[str]] = {}
+        for problem in self.problems:
+            known = "tail-cut" if problem in repairs else other
+            happened = "chain-broken" if problem in self.damages else known
+            found.setdefault(happened, []).append(problem)
+        return found
 
     def as_json(self) -> dict[str, Any]:
         """The form of `--json`."""
@@ -117,6 +133,11 @@ def report_of_write(run: str, store: str, written: WriteReport) -> SotReport:
         problems.append(f"{sum(written.counts.values()):,} records were not stored in all")
     if written.malformed is not None:
         problems.append(str(written.malformed))
+    damages = [str(problem) for problem in written.problems if problem.kind == "damage"]
+    met = written.counts.get("damage", 0)
+    if met and not damages:
+        damages.append(f"{met:,} records met damage in the log")
+        problems.extend(damages)
     per_s = written.written / written.elapsed_s if written.elapsed_s else 0.0
     message = f"{written.written:,} records stored at {per_s:,.0f}/s"
     for count, what in (
@@ -156,6 +177,7 @@ def report_of_write(run: str, store: str, written: WriteReport) -> SotReport:
         },
         rows=tuple(_short_row(shard) for shard in written.shards if shard.records),
         problems=(*problems, *written.repairs),
+        damages=tuple(damages),
         stopped=written.stopped,
     )
 
@@ -225,6 +247,7 @@ def report_of_verify(
         details={"mode": found.mode.value, "records": found.records, "symbols": list(rows)},
         rows=rows,
         problems=tuple(dict.fromkeys(problems)),
+        damages=tuple(problems),
     )
 
 
@@ -256,5 +279,6 @@ def report_of_recover(run: str, store: str, replay: RecoverReport) -> SotReport:
         details={"out": replay.place, "records": replay.records, "symbols": list(rows)},
         rows=rows,
         problems=tuple(str(damage) for damage in replay.damages),
+        damages=tuple(str(damage) for damage in replay.damages),
         stopped=replay.stopped,
     )

@@ -3,20 +3,58 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from uuid import uuid4
+from pathlib import Path
 
 import pytest
 
+from headrace.cli.alarms.catalogue import ALARMS
 from headrace.cli.server import ManagedServer
 from tests.support.served import Server, clean_environment, wait_until
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(240)]
 
-ALL = ["headrace: breaker open", "headrace: data old", "headrace: gap found"]
+ALL = sorted(alarm.name for alarm in ALARMS)
+#: Events as runs emit them, in a process of its own; the words behind -c are the arguments.
+_EMITTING = """
+import json, sys
+from prefect.events.worker import EventsWorker
+from headrace.coverage import IntervalSet
+from headrace.pull.receipts import ProductReceipt
+from headrace.pull.request import PullRequest
+from headrace.quota import BreakerChange, Phase
+from headrace.run.report import Status
+from tasks.events import emit_breaker_change, emit_gaps, emit_if_up_to_date
+
+def breaker(name, before, after, failures):
+    emit_breaker_change(BreakerChange(name, Phase(before), Phase(after), failures, 1.0))
+
+def gaps(product, *ranges):
+    emit_gaps(product, IntervalSet([tuple(each) for each in ranges]))
+
+def up_to_date(product, newest):
+    receipt = ProductReceipt(product, Status.DONE, newest=newest)
+    emit_if_up_to_date(PullRequest(products=(product,)), receipt)
+
+for name, *arguments in json.loads(sys.argv[1]):
+    globals()[name](*arguments)
+EventsWorker.instance().drain()
+"""
+_INSTALLING_MISSING = """
+import asyncio
+from prefect.client.orchestration import get_client
+from headrace.cli.alarms.installing import install_missing
+
+async def install():
+    async with get_client() as client:
+        await install_missing(client)
+
+asyncio.run(install())
+"""
 
 
 class Hook(HTTPServer):
@@ -85,18 +123,17 @@ def automations(server: Server) -> dict[str, dict]:
     return {each["name"]: each for each in server.ask("POST", "/automations/filter", {})}
 
 
-def emit(server: Server, name: str, subject: str, **facts: object) -> None:
-    event = {
-        "id": str(uuid4()),
-        "event": f"headrace.{name}",
-        "occurred": datetime.now(UTC).isoformat(),
-        "resource": {
-            "prefect.resource.id": f"headrace.product.{subject}",
-            "prefect.resource.name": subject,
-        },
-        "payload": facts,
-    }
-    server.ask("POST", "/events", [event])
+def emit(server: Server, *calls: tuple[object, ...]) -> None:
+    """Emit events by the functions that runs use."""
+    done = subprocess.run(
+        [sys.executable, "-c", _EMITTING, json.dumps(calls)],
+        env={**server.environment, "PREFECT_API_URL": server.api_url},
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def told_of(hook: Hook, subject: str) -> list[dict]:
@@ -122,21 +159,24 @@ def test_installing_again_changes_nothing_that_somebody_decided(server: Server) 
 
 
 def test_an_alarm_goes_where_it_is_sent(server: Server, hook: Hook, block: str) -> None:
-    """All three at once, since the waits would add up."""
+    """All at once, since the waits would add up."""
     server.command(
         *("alarms", "install", "--to", block, "--on"),
         *("--breaker-open", "12s", "--data-old", "12s"),
     )
     hostile = 'X"-{{ 7 * 7 }}'
-    emit(server, "audit.gap", hostile, missing_ids=7, ranges=1, from_id=5, to_id=11)
-    emit(server, "audit.gap", hostile, missing_ids=7, ranges=1, from_id=5, to_id=11)
-    emit(server, "breaker.opened", "stays-open", failures=5)
-    emit(server, "breaker.opened", "closes", failures=5)
-    emit(server, "breaker.closed", "closes", failures=0)
-    emit(server, "up-to-date", "OLD-USD", newest=734)
+    emit(
+        server,
+        ("gaps", hostile, (5, 11)),
+        ("gaps", hostile, (5, 11)),
+        ("breaker", "stays-open", "closed", "open", 5),
+        ("breaker", "closes", "closed", "open", 5),
+        ("breaker", "closes", "half-open", "closed", 0),
+        ("up_to_date", "OLD-USD", 734),
+    )
     wait_until(lambda: told_of(hook, hostile), 30, "the gap")
     # A breaker that opens again and again has not closed: the wait does not begin anew.
-    emit(server, "breaker.opened", "stays-open", failures=6)
+    emit(server, ("breaker", "stays-open", "half-open", "open", 6))
     wait_until(lambda: told_of(hook, "stays-open") and told_of(hook, "OLD-USD"), 90, "the rest")
     [gap] = told_of(hook, hostile)
     assert gap["alarm"] == "gap-found"
@@ -147,6 +187,81 @@ def test_an_alarm_goes_where_it_is_sent(server: Server, hook: Hook, block: str) 
     assert "12 seconds" in old["subject"]
     assert told_of(hook, "stays-open")[0]["alarm"] == "breaker-open"
     assert told_of(hook, "closes") == []
+
+
+def test_runs_that_fail_or_are_partial_set_off_alarms(
+    server: Server, hook: Hook, block: str
+) -> None:
+    server.command("alarms", "install", "--to", block, "--on")
+    log = server.folder / "log"
+    server.command("sot", "gen", "in.sot", "--records", "400", "--symbols", "2")
+    server.command("sot", "write", "in.sot", "--store", str(log))
+    volume = log / "volume-0001.sot"
+    content = bytearray(volume.read_bytes())
+    content[len(content) // 2] ^= 1
+    volume.write_bytes(content)
+    for _ in range(2):
+        partial = server.command("sot", "verify", "--store", str(log), check=False)
+        assert partial.returncode == 4
+    (log / "store.json").write_text("spoilt")
+    failed = server.command("sot", "recover", "out.sot", "--store", str(log), check=False)
+    assert failed.returncode == 1
+
+    def alarms_by_subject() -> dict[str, dict]:
+        return {each["subject"]: each for each in hook.told}
+
+    wait_until(lambda: "headrace: sot-recover failed" in alarms_by_subject(), 30, "the failed run")
+    wait_until(lambda: "headrace: sot-verify is partial" in alarms_by_subject(), 30, "the partial")
+    damaged = f"headrace: the log in {log} is damaged"
+    wait_until(lambda: damaged in alarms_by_subject(), 30, "the damage")
+    found = alarms_by_subject()
+    assert {found[damaged]["alarm"], *(each["alarm"] for each in told_of(hook, "sot-"))} == {
+        "chain-broken", "run-failed", "run-partial",
+    }  # fmt: skip
+    assert str(volume) in found[damaged]["text"]
+    assert "store.json" in found["headrace: sot-recover failed"]["text"]
+    assert "damaged" in found["headrace: sot-verify is partial"]["text"]
+    # Once per flow and per log: the second verification and the recovery are no news.
+    subjects = [each["subject"] for each in hook.told]
+    assert len(told_of(hook, "is partial")) == subjects.count(damaged) == 1
+
+
+def test_an_alarm_of_an_older_version_is_brought_up_to_date_and_stays_on(
+    server: Server, block: str
+) -> None:
+    """`up` does this where the alarm still watches for a name that is no more."""
+    server.command("alarms", "install", "--on", "--to", block, "--data-old", "2h")
+    old = automations(server)["headrace: data old"]
+    trigger = {
+        **old["trigger"],
+        "expect": ["headrace.up-to-date"],
+        "after": ["headrace.up-to-date"],
+    }
+    server.ask("PUT", f"/automations/{old['id']}", {**_settable(old), "trigger": trigger})
+    other = automations(server)["headrace: gap found"]
+    own = {**other["trigger"], "expect": ["of.my.own"]}
+    server.ask("PUT", f"/automations/{other['id']}", {**_settable(other), "trigger": own})
+    done = subprocess.run(
+        [sys.executable, "-c", _INSTALLING_MISSING],
+        env={**server.environment, "PREFECT_API_URL": server.api_url},
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    new = automations(server)["headrace: data old"]
+    assert new["trigger"]["expect"] == ["headrace.product.up-to-date"] == new["trigger"]["after"]
+    assert (new["id"], new["enabled"], new["actions"]) == (old["id"], True, old["actions"])
+    assert new["trigger"]["within"] == 7200
+    assert automations(server)["headrace: gap found"]["trigger"]["expect"] == ["of.my.own"]
+
+
+def _settable(automation: dict) -> dict:
+    return {
+        name: automation[name]
+        for name in ("name", "description", "enabled", "tags", "trigger", "actions")
+    }
 
 
 def test_a_block_that_is_not_there_and_a_wait_that_is_none(server: Server) -> None:

@@ -90,8 +90,11 @@ def test_the_server_has_the_blocks_and_the_alarms(server: Server) -> None:
     listed = server.command("alarms", "list", "--json").stdout
     assert {(each["key"], each["enabled"]) for each in json.loads(listed)["alarms"]} == {
         ("breaker-open", False),
+        ("chain-broken", False),
         ("data-old", False),
         ("gap-found", False),
+        ("run-failed", False),
+        ("run-partial", False),
     }
     for slug in ("checkpoint", "exchange", "lake", "quota"):
         kind = server.ask("GET", f"/block_types/slug/headrace-{slug}")
@@ -152,8 +155,8 @@ def test_what_a_run_shows(server: Server) -> None:
     assert text.count(f"]({server.ui_url}/") == 2
     assert f"{server.folder}/shown/raw/trades/exchange=coinbase/product=ETH-USD" in text
     assert "docs/lake.md" in text
-    wait_until(lambda: "headrace.up-to-date" in events_of(server, run_id), 20, "the events")
-    assert "headrace.committed" in events_of(server, run_id)
+    wait_until(lambda: "headrace.product.up-to-date" in events_of(server, run_id), 20, "the events")
+    assert "headrace.product.committed" in events_of(server, run_id)
 
 
 def events_of(server: Server, run_id: str) -> list[str]:

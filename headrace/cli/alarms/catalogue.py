@@ -12,6 +12,31 @@ SHORTEST = timedelta(seconds=10)
 BREAKER_OPEN = "breaker-open"
 DATA_OLD = "data-old"
 GAP_FOUND = "gap-found"
+CHAIN_BROKEN = "chain-broken"
+RUN_FAILED = "run-failed"
+RUN_PARTIAL = "run-partial"
+
+#: Names by which alarms of older versions watch for events.
+OLDER_EVENTS = frozenset(
+    {
+        "headrace.audit.gap",
+        "headrace.breaker.closed",
+        "headrace.breaker.opened",
+        "headrace.up-to-date",
+    }
+)
+
+#: The flows whose runs are ours; a server may run others.
+FLOWS = (
+    "audit",
+    "backfill",
+    "ingest",
+    "looker",
+    "sot-migrate",
+    "sot-recover",
+    "sot-verify",
+    "sot-write",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +51,8 @@ class Alarm:
         after: events that begin the wait; empty for an alarm that goes off at once.
         within: how long the wait is.
         subject, body: of the message, as Jinja templates over the event.
+        per: the label by which events are told apart; each has its own wait.
+        of_our_flows: whether only events about runs of `FLOWS` count.
     """
 
     key: str
@@ -36,17 +63,21 @@ class Alarm:
     within: timedelta
     subject: str
     body: str
+    per: str = "prefect.resource.id"
+    of_our_flows: bool = False
 
 
 _SUBJECT_NAME = "{{ event.resource['prefect.resource.name'] }}"
+_RUN = "{{ flow.name }} ({{ flow_run.name }})"
+_STATE_MESSAGE = "{{ event.resource['prefect.state-message'] }}"
 
 ALARMS = (
     Alarm(
         key=BREAKER_OPEN,
         name="headrace: breaker open",
         description="The circuit breaker of an exchange opened and did not close for {within}.",
-        after=frozenset({"headrace.breaker.opened"}),
-        expect=frozenset({"headrace.breaker.closed"}),
+        after=frozenset({"headrace.source.breaker-opened"}),
+        expect=frozenset({"headrace.source.breaker-closed"}),
         within=timedelta(minutes=15),
         subject=f"headrace: {_SUBJECT_NAME} has been failing for {{within}}",
         body=(
@@ -59,8 +90,8 @@ ALARMS = (
         key=DATA_OLD,
         name="headrace: data old",
         description="No run has brought a product up to its newest trade for {within}.",
-        after=frozenset({"headrace.up-to-date"}),
-        expect=frozenset({"headrace.up-to-date"}),
+        after=frozenset({"headrace.product.up-to-date"}),
+        expect=frozenset({"headrace.product.up-to-date"}),
         within=timedelta(hours=1),
         subject=f"headrace: {_SUBJECT_NAME} is older than {{within}}",
         body=(
@@ -72,9 +103,9 @@ ALARMS = (
     Alarm(
         key=GAP_FOUND,
         name="headrace: gap found",
-        description="An audit found trades missing in the lake; told once per product in {within}.",
+        description="An audit found trades missing in the lake; once per product in {within}.",
         after=frozenset(),
-        expect=frozenset({"headrace.audit.gap"}),
+        expect=frozenset({"headrace.product.incomplete"}),
         within=timedelta(hours=1),
         subject=f"headrace: {_SUBJECT_NAME} has gaps",
         body=(
@@ -83,6 +114,43 @@ ALARMS = (
             "{{ event.payload['from_id'] }} to {{ event.payload['to_id'] }}. "
             f"Mend it: headrace audit {_SUBJECT_NAME} --heal"
         ),
+    ),
+    Alarm(
+        key=CHAIN_BROKEN,
+        name="headrace: chain broken",
+        description="What a log holds is not what was written to it; once per log in {within}.",
+        after=frozenset(),
+        expect=frozenset({"headrace.log.chain-broken"}),
+        within=timedelta(hours=1),
+        subject=f"headrace: the log in {_SUBJECT_NAME} is damaged",
+        body=(
+            f"The log in {_SUBJECT_NAME}: {{{{ event.payload['problem'] }}}}. "
+            f"All of it: headrace sot verify --store {_SUBJECT_NAME}"
+        ),
+    ),
+    Alarm(
+        key=RUN_FAILED,
+        name="headrace: run failed",
+        description="A run failed or its process died; once per flow in {within}.",
+        after=frozenset(),
+        expect=frozenset({"prefect.flow-run.Failed", "prefect.flow-run.Crashed"}),
+        within=timedelta(hours=1),
+        subject="headrace: {{ flow.name }} failed",
+        body=f"{_RUN} failed: {_STATE_MESSAGE}",
+        per="related:flow:prefect.resource.id",
+        of_our_flows=True,
+    ),
+    Alarm(
+        key=RUN_PARTIAL,
+        name="headrace: run partial",
+        description="A run ended with a part of its work not done; once per flow in {within}.",
+        after=frozenset(),
+        expect=frozenset({"prefect.flow-run.Partial"}),
+        within=timedelta(hours=1),
+        subject="headrace: {{ flow.name }} is partial",
+        body=f"{_RUN} did a part of its work: {_STATE_MESSAGE}. The next run does the rest.",
+        per="related:flow:prefect.resource.id",
+        of_our_flows=True,
     ),
 )
 

@@ -23,12 +23,13 @@ from prefect.events.actions import ActionTypesOrUnknown
 from prefect.events.schemas.automations import Automation
 from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 
-from headrace.cli.alarms.catalogue import ALARMS, Alarm, alarms
+from headrace.cli.alarms.catalogue import ALARMS, FLOWS, OLDER_EVENTS, Alarm, alarms
 from headrace.cli.alarms.exceptions import NoSuchBlock
 
 #: The type of block that is called with a payload of ours; all others speak for themselves.
 _WEBHOOK = "webhook"
 _TAGS = ["headrace"]
+_OUR_FLOWS = {"prefect.resource.role": "flow", "prefect.resource.name": list(FLOWS)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +85,23 @@ async def install(
 
 
 async def install_missing(client: PrefectClient) -> list[InstalledAlarm]:
-    """Create, switched off, what the server does not have yet; change nothing."""
+    """Create, switched off, what the server does not have yet.
+
+    An alarm of an older version watches for events by names that they no longer have: it is
+    brought up to date, and keeps its switch, its action and its wait. Nothing else is changed.
+    """
     found = await _existing(client)
-    return await install(client, [alarm for alarm in alarms() if alarm.name not in found])
+    outdated = {
+        alarm.key: trigger.within
+        for alarm in ALARMS
+        if alarm.name in found
+        and isinstance(trigger := found[alarm.name].trigger, EventTrigger)
+        and (trigger.expect | trigger.after) & OLDER_EVENTS
+    }
+    return await install(
+        client,
+        [alarm for alarm in alarms(outdated) if alarm.name not in found or alarm.key in outdated],
+    )
 
 
 async def installed(client: PrefectClient) -> list[InstalledAlarm]:
@@ -128,7 +143,8 @@ def _automation(alarm: Alarm, actions: list[ActionTypesOrUnknown], enabled: bool
         trigger=EventTrigger(
             expect=set(alarm.expect),
             after=set(alarm.after),
-            for_each={"prefect.resource.id"},
+            match_related=_OUR_FLOWS if alarm.of_our_flows else {},
+            for_each={alarm.per},
             # One that goes off at once then keeps quiet about the same thing for `within`.
             posture=Posture.Proactive if alarm.after else Posture.Reactive,
             threshold=1,

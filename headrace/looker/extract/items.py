@@ -96,7 +96,7 @@ class ItemFetcher:
             self.context.session, self.content.type, item_id, evidence=evidence
         )
         if done:
-            self.context.listener("looker.deleted", {"type": self.content.type, "id": item_id})
+            self.context.listener("item-deleted", {"type": self.content.type, "id": item_id})
         return done
 
     def _asked(self, item_id: str) -> bytes:

@@ -357,7 +357,7 @@ class ListingReader:
         )
         self.context.progress.add(self.content.type, failed=1)
         self.context.listener(
-            "looker.range_failed", {"type": self.content.type, "range": self._name(start)}
+            "range-failed", {"type": self.content.type, "range": self._name(start)}
         )
         return self.context.writer.put(Batch(self.content.type, failures=[failed]))
 
