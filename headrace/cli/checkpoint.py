@@ -165,7 +165,7 @@ def rebuild_checkpoints(
         )
     else:
         if any(result.checkpoint for result in results):
-            Console().print(rebuilt_table(results))
+            Console().print(rebuilt_table([each.checkpoint for each in results if each.checkpoint]))
         for result in results:
             if result.error:
                 said = result.error.removeprefix(f"{result.product}: ")

@@ -14,7 +14,6 @@ from headrace.pull.checkpoints import Checkpoint
 
 if TYPE_CHECKING:
     from blocks.inspection import FoundCheckpoint
-    from headrace.cli.checkpoint import Rebuilt
 
 _NUMBERS = ("rows", "watermark", "newest", "holes", "failed")
 _RANGES_SHOWN = 20
@@ -61,10 +60,10 @@ def details_table(checkpoint: Checkpoint) -> Table:
     return table
 
 
-def rebuilt_table(results: Sequence[Rebuilt]) -> Table:
-    """The checkpoints that were made anew."""
+def rebuilt_table(rebuilt: Sequence[Checkpoint]) -> Table:
+    """The checkpoints that were rebuilt."""
     table = _numbers_table()
-    for checkpoint in (result.checkpoint for result in results if result.checkpoint):
+    for checkpoint in rebuilt:
         table.add_row(Text(checkpoint.product), *_numbers(checkpoint))
     return table
 

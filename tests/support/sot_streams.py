@@ -7,8 +7,8 @@ from pathlib import Path
 
 from headrace.sot.embedded.store import EmbeddedStore
 from headrace.sot.frames import STREAM_MAGIC, join
-from headrace.sot.gen.spec import StreamSpec
-from headrace.sot.gen.stream import Made, generate
+from headrace.sot.gen.spec import Made, StreamSpec
+from headrace.sot.gen.stream import generate
 from headrace.sot.sources.chunk import Chunk
 from headrace.sot.store import SotStore
 from headrace.sot.writing.options import WriteOptions

@@ -20,11 +20,11 @@ from uuid import UUID
 
 import msgspec
 
-from headrace.cli.deployments.note import ServingNote, read_note, write_note
 from headrace.cli.deployments.plan import Plan, read_plan
 from headrace.cli.server.address import is_healthy
 from headrace.cli.server.managed import START_TIMEOUT_S
 from headrace.cli.server.process import TOKEN_VARIABLE
+from headrace.cli.server.serving_note import ServingNote, read_note, write_note
 from headrace.cli.server.state import StateFolder
 from headrace.errors import HeadraceError
 

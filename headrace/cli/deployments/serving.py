@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from headrace.cli.deployments.exceptions import ServingFailed
-from headrace.cli.deployments.note import DEPLOYMENTS, ServingNote, read_note
 from headrace.cli.server.bytecode import bytecode_environment
 from headrace.cli.server.environment import client_environment
 from headrace.cli.server.managed import Beside, ManagedServer
 from headrace.cli.server.process import NamedProcess
+from headrace.cli.server.serving_note import DEPLOYMENTS, ServingNote, read_note
 from headrace.stopping import STOP
 
 #: Longest wait for the first word of a serving process; the slowest seen took 12 s.

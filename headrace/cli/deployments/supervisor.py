@@ -20,8 +20,8 @@ from pathlib import Path
 
 import msgspec
 
-from headrace.cli.deployments.note import DEPLOYMENTS, ServingNote, read_note, write_note
 from headrace.cli.server.process import TOKEN_VARIABLE, end_others_carrying
+from headrace.cli.server.serving_note import DEPLOYMENTS, ServingNote, read_note, write_note
 from headrace.cli.server.state import StateFolder
 
 _LOOK_EVERY_S = 1.0

@@ -5,7 +5,7 @@
     port                            the port that was used last
     control.lock  users.lock        see docs/locks.md
     processes/{name}.json           who runs (see `ProcessRecord`)
-    deployments.json                what is served (see `headrace.cli.deployments.note`)
+    deployments.json                what is served (see `headrace.cli.server.serving_note`)
     logs/{name}.log                 what it said; the one before as {name}.log.1
 """
 

@@ -6,11 +6,11 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from headrace.cli.deployments.note import DEPLOYMENTS, ServingNote, read_note
 from headrace.cli.server.address import api_url, is_healthy, server_version, ui_url
 from headrace.cli.server.configured import configured_api
 from headrace.cli.server.managed import ManagedServer
 from headrace.cli.server.process import NamedProcess
+from headrace.cli.server.serving_note import DEPLOYMENTS, ServingNote, read_note
 from headrace.cli.server.state import SERVER
 
 

@@ -1,15 +1,14 @@
-"""Changes of the content that happen while somebody reads it, after so many requests."""
+"""Changes of the content that happen while it is read, after so many requests."""
 
 from __future__ import annotations
 
 import re
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from headrace.sim.catalogue import first_problem
 from headrace.sim.exceptions import SpecError
-from headrace.sim.looker.library import Library
 
 _TEXT = re.compile(r"(?P<do>[a-z]+) (?P<kind>[a-z_]+)(:(?P<id>.+))? after (?P<after>[0-9]+)")
 
@@ -30,20 +29,6 @@ class Change(BaseModel):
     kind: str
     id: str = ""
     after: int = Field(ge=0)
-
-    def apply(self, library: Library) -> None:
-        """Do it."""
-        name = "title" if self.kind in ("dashboard", "look", "board") else "name"
-        fields: dict[str, Any] = {name: f"changed after {self.after}"}
-        match self.do:
-            case "remove":
-                library.remove(self.kind, self.id)
-            case "trash":
-                library.trash(self.kind, self.id)
-            case "rename":
-                library.edit(self.kind, self.id, **fields)
-            case "create":
-                library.create(self.kind, fields, self.id)
 
 
 def parse_change(text: str) -> Change:

@@ -17,6 +17,7 @@ from headrace.sim.exceptions import SpecError
 from headrace.sim.looker.bodies import body_of, padded
 
 if TYPE_CHECKING:
+    from headrace.sim.looker.changes import Change
     from headrace.sim.looker.settings import LookerSettings
 
 #: The kinds that make up a content type, where that is more than one of the same name.
@@ -134,6 +135,20 @@ class Library:
                 for kind in KINDS_OF.get(type_, (type_,))
                 for item_id in self.ids(kind)
             }
+
+    def apply(self, change: Change) -> None:
+        """Do what a change says."""
+        name = "title" if change.kind in ("dashboard", "look", "board") else "name"
+        fields: dict[str, Any] = {name: f"changed after {change.after}"}
+        match change.do:
+            case "remove":
+                self.remove(change.kind, change.id)
+            case "trash":
+                self.trash(change.kind, change.id)
+            case "rename":
+                self.edit(change.kind, change.id, **fields)
+            case "create":
+                self.create(change.kind, fields, change.id)
 
     def edit(self, kind: str, item_id: str, **fields: Any) -> bytes:
         """Change fields of an item, and its `updated_at` where it has one.

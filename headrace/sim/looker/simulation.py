@@ -104,7 +104,7 @@ class LookerSimulation(SimulatedService[LookerFault]):
         due = [change for change in self._changes if change.after <= self._read]
         for change in due:
             self._changes.remove(change)
-            change.apply(self.library)
+            self.library.apply(change)
 
     def add_change(self, change: Change) -> None:
         """Have the content change later; `after` counts from the start of the server."""

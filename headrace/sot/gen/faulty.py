@@ -8,8 +8,7 @@ from typing import Final
 
 from xxhash import xxh3_64_intdigest
 
-from headrace.sot.gen.spec import StreamSpec
-from headrace.sot.gen.stream import Made
+from headrace.sot.gen.spec import Made, StreamSpec
 from headrace.sot.layout import HASH_BYTES
 
 #: In a body: the lowest byte of the input's checksum, which any engine may set as it likes.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -78,3 +79,13 @@ class StreamSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 f"{sum(self.faults.values())} faults are too many for {self.records} records",
                 hint="At most one record in four can have one",
             )
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """One record of a stream; `fault` says what was done to it, "" for nothing."""
+
+    symbol_id: int
+    seq: int
+    body: bytes
+    fault: str = ""

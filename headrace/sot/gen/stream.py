@@ -5,13 +5,13 @@ from __future__ import annotations
 import random
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 from xxhash import xxh3_64_intdigest
 
 from headrace.sot.encoding import encode
-from headrace.sot.gen.spec import StreamSpec
+from headrace.sot.gen.faulty import with_faults
+from headrace.sot.gen.spec import Made, StreamSpec
 from headrace.sot.layout import HASH_BYTES, LENGTH_BYTES
 from headrace.sot.record import (
     HASH_CARRIED,
@@ -36,16 +36,6 @@ _NUMBERS_END: Final = _NUMBERS_AT + _NUMBERS.size
 _UNIT_BYTES: Final = 280
 
 
-@dataclass(frozen=True, slots=True)
-class Made:
-    """One record of a stream; `fault` says what was done to it, "" for nothing."""
-
-    symbol_id: int
-    seq: int
-    body: bytes
-    fault: str = ""
-
-
 def generate(spec: StreamSpec) -> Iterator[Made]:
     """The records of `spec` in order; those of several symbols are interleaved.
 
@@ -54,9 +44,6 @@ def generate(spec: StreamSpec) -> Iterator[Made]:
     """
     spec.check()
     if spec.faults:
-        # Faults are rare, and so is the need for speed with them.
-        from headrace.sot.gen.faulty import with_faults
-
         yield from with_faults(_sound(spec), spec)
         return
     yield from _sound(spec)

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from headrace.cli.deployments import supervisor as module
-from headrace.cli.deployments.note import DEPLOYMENTS, read_note
 from headrace.cli.deployments.supervisor import Supervisor
 from headrace.cli.server.process import TOKEN_VARIABLE
+from headrace.cli.server.serving_note import DEPLOYMENTS, read_note
 from headrace.cli.server.state import ProcessRecord, StateFolder
 
 TOKEN = "0123456789abcdef-of-a-test"

@@ -22,7 +22,7 @@ from headrace.sot.encoding import decode
 from headrace.sot.exceptions import MalformedInput, SourceUnusable
 from headrace.sot.frames import STREAM_MAGIC, STREAM_NAME
 from headrace.sot.gen.output import WRITERS
-from headrace.sot.gen.stream import Made
+from headrace.sot.gen.spec import Made
 from headrace.sot.sources.chunk import Chunk
 from headrace.sot.sources.parquet import SCHEMA
 from headrace.sot.sources.places import Place, find_places

@@ -9,7 +9,7 @@ import pytest
 from support.sot_streams import frames_of, made, run_of, write, written
 
 from headrace.sot.embedded.store import EmbeddedStore
-from headrace.sot.gen.stream import Made
+from headrace.sot.gen.spec import Made
 from headrace.sot.verifying.verify import verify_store
 
 
