@@ -7,8 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from prefect import Task, task
-from prefect.cache_policies import NO_CACHE
+from prefect import Task
 from prefect.states import Completed, Failed, State
 from prefect.task_runners import ThreadPoolTaskRunner
 
@@ -25,6 +24,7 @@ from headrace.stopping import Stopped
 from tasks.audit_runs import Audit
 from tasks.events import emit_gaps
 from tasks.kernel import find_run
+from tasks.prefect_defaults import task
 from tasks.pulling import pull_products
 from tasks.waves import map_in_waves
 
@@ -33,8 +33,6 @@ from tasks.waves import map_in_waves
     name="audit-product",
     task_run_name="audit {product}",
     description="Hold names, footers, checkpoint and newest id of one product together.",
-    cache_policy=NO_CACHE,
-    persist_result=False,
 )
 def audit_product(run: str, product: str) -> State[ProductAudit]:
     """Audit one product; what is missing or wrong makes the task run Partial, never raises."""
@@ -60,8 +58,6 @@ def audit_product(run: str, product: str) -> State[ProductAudit]:
     name="repair",
     task_run_name="repair {product}",
     description="Set aside, sweep, rewrite: what can be mended without the exchange.",
-    cache_policy=NO_CACHE,
-    persist_result=False,
 )
 def repair_product(run: str, product: str) -> RepairReceipt:
     """Repair one product while no run is at it; what was done before a failure is told, too."""

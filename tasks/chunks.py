@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import logging
 
-from prefect import task
-from prefect.cache_policies import NO_CACHE
 from prefect.states import Failed, State
 
 from headrace.exchange.planning import Chunk, page_count
 from headrace.logs import about
 from headrace.pull.receipts import ChunkReceipt
+from tasks.prefect_defaults import task
 from tasks.runs import run_of
 
 log = logging.getLogger(__name__)
@@ -20,8 +19,6 @@ log = logging.getLogger(__name__)
     name="chunk",
     task_run_name="{product} {lo}-{hi}",
     description="Walk one chunk of the id grid and store it as a part of the lake.",
-    cache_policy=NO_CACHE,
-    persist_result=False,
 )
 def fetch_chunk(run: str, product: str, lo: int, hi: int) -> ChunkReceipt | State[ChunkReceipt]:
     """Fetch every trade of [lo, hi]; a failure costs this chunk alone and is told, not raised."""

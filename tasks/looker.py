@@ -8,8 +8,6 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-from prefect import task
-from prefect.cache_policies import NO_CACHE
 from prefect.states import Completed, Failed, State
 from prefect.task_runners import ThreadPoolTaskRunner
 
@@ -23,6 +21,7 @@ from headrace.run.report import Status
 from headrace.stopping import Stopped
 from tasks.kernel import ProgressArtifact, find_run
 from tasks.looker_runs import Extraction
+from tasks.prefect_defaults import task
 from tasks.waves import map_in_waves
 
 log = logging.getLogger(__name__)
@@ -38,8 +37,6 @@ _COMMIT_S = 10.0
     name="content",
     task_run_name="{type}",
     description="Extract one content type: its listings, its bodies, the proof of what is gone.",
-    cache_policy=NO_CACHE,
-    persist_result=False,
 )
 def extract_type(run: str, type: str) -> State[TypeReceipt]:  # noqa: A002 - the form's word
     """Extract one type. Never raises for what can go wrong with it: the receipt says it."""
@@ -57,8 +54,6 @@ def extract_type(run: str, type: str) -> State[TypeReceipt]:  # noqa: A002 - the
     name="range",
     task_run_name="{type} {label}",
     description="Read some pages of a listing, or fetch some items, into the vault.",
-    cache_policy=NO_CACHE,
-    persist_result=False,
 )
 def do_piece(
     run: str, type: str, kind: str, key: str, values: tuple[str, ...], label: str  # noqa: A002, ARG001

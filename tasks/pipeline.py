@@ -6,13 +6,14 @@ import inspect
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
-from prefect import Flow, flow
+from prefect import Flow
 from prefect.runtime import flow_run
 
 from headrace.leases import LeaseHeld
 from headrace.run.parameters import Parameters
 from headrace.run.report import Report
 from tasks.kernel import conclude_refused, ui_url
+from tasks.prefect_defaults import flow
 
 Asked = TypeVar("Asked", bound=Parameters)
 Contra = TypeVar("Contra", bound=Parameters, contravariant=True)
@@ -62,7 +63,7 @@ def pipeline(
         flow_function.__module__ = run.__module__
         flow_function.__doc__ = _docstring(run, request)
         flow_function.__signature__ = signature  # type: ignore[attr-defined]
-        return flow(name=name, persist_result=False, log_prints=False)(flow_function)
+        return flow(name=name)(flow_function)
 
     return decorate
 

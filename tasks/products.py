@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from prefect import task
-from prefect.cache_policies import NO_CACHE
 from prefect.runtime import task_run
 from prefect.states import Completed, Failed, State
 from prefect.task_runners import ThreadPoolTaskRunner
@@ -20,6 +18,7 @@ from headrace.run.report import Status
 from headrace.stopping import Stopped
 from tasks.chunks import fetch_chunk
 from tasks.events import emit_if_up_to_date
+from tasks.prefect_defaults import task
 from tasks.runs import Run, run_of
 from tasks.waves import map_in_waves
 
@@ -28,8 +27,6 @@ from tasks.waves import map_in_waves
     name="product",
     task_run_name="{product}",
     description="Plan one product, map its chunks, commit what is complete.",
-    cache_policy=NO_CACHE,
-    persist_result=False,
 )
 def pull_product(run: str, product: str) -> State[ProductReceipt]:
     """Pull one product. Never raises for what can go wrong with it: the receipt says it."""
@@ -51,8 +48,6 @@ def pull_product(run: str, product: str) -> State[ProductReceipt]:
     name="plan",
     task_run_name="plan {product}",
     description="Say what one product would cost, without fetching or writing anything.",
-    cache_policy=NO_CACHE,
-    persist_result=False,
 )
 def plan_product(run: str, product: str) -> PlanReceipt:
     """Plan one product, for a dry run."""

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from prefect import task
-from prefect.cache_policies import NO_CACHE
-
 from headrace.sot.migration.stepping import Migration
 from headrace.sot.reports import SotReport
 from headrace.sot.requests import MigrateRequest
+from tasks.prefect_defaults import task
 from tasks.sot_runs import SotRun, sot_run_of
 
 
@@ -15,8 +13,6 @@ from tasks.sot_runs import SotRun, sot_run_of
     name="migration-step",
     task_run_name="{action}",
     description="One step from the unsharded log towards the sharded one, or back.",
-    cache_policy=NO_CACHE,
-    persist_result=False,
 )
 def take_step(run: str, action: str) -> SotReport:
     """Take the step of the run's request, whose action names the task run."""

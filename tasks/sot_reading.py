@@ -5,9 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from prefect import task
-from prefect.cache_policies import NO_CACHE
-
 from blocks.resolve import sot_store_of
 from headrace.errors import ConfigurationError
 from headrace.sot.recovery import RecoverOptions, RecoverReport, recover
@@ -17,14 +14,13 @@ from headrace.sot.requests import RecoverRequest, VerifyRequest, WriteRequest
 from headrace.sot.sources.reading import Format
 from headrace.sot.verifying.planning import Mode
 from headrace.sot.verifying.verify import verify_store
+from tasks.prefect_defaults import task
 from tasks.sot_runs import SotRun, sot_run_of
 
 
 @task(
     name="verify-log",
     description="Recompute hashes, links and digests from content.",
-    cache_policy=NO_CACHE,
-    persist_result=False,
 )
 def verify_log(run: str) -> SotReport:
     """Verify as the run's request says; what is wrong is in the report."""
@@ -37,8 +33,6 @@ def verify_log(run: str) -> SotReport:
 @task(
     name="replay-log",
     description="Write every verified record in the order of the replay.",
-    cache_policy=NO_CACHE,
-    persist_result=False,
 )
 def replay_log(run: str) -> RecoverReport:
     """Replay as the run's request says; what could not be replayed is in the report."""

@@ -7,8 +7,6 @@ import threading
 import time
 from dataclasses import dataclass
 
-from prefect import task
-from prefect.cache_policies import NO_CACHE
 from prefect.states import Completed, Failed, State
 from prefect.task_runners import ThreadPoolTaskRunner
 
@@ -24,6 +22,7 @@ from headrace.sot.writing.messages import Ack
 from headrace.sot.writing.options import WriteOptions, shard_of
 from headrace.sot.writing.write import WriteReport, write_stream
 from tasks.kernel import ProgressArtifact
+from tasks.prefect_defaults import task
 from tasks.sot_runs import SotRun
 from tasks.waves import map_in_waves
 
@@ -123,8 +122,6 @@ class ShardReceipt:
     name="write-shard",
     task_run_name="shard {shard}",
     description="Link, batch and commit the records of one shard's symbols.",
-    cache_policy=NO_CACHE,
-    persist_result=False,
 )
 def write_shard(run: str, shard: int) -> State[ShardReceipt]:
     """Stand for one shard until all of it is durable; never raises for what went wrong."""

@@ -51,6 +51,14 @@ RECORDING = {
     "PREFECT_SERVER_SERVICES_EVENT_PERSISTER_FLUSH_INTERVAL": "1",
 }
 
+#: What else a profile could change of runs and of what `headrace up` serves
+#: (docs/adr/0011-prefect-settings.md); flows and tasks say the rest themselves.
+_FIXED = {
+    "PREFECT_RUNNER_AUTO_INSTALL_DEPENDENCIES": "false",
+    "PREFECT_RUNNER_CRASH_ON_CANCELLATION_FAILURE": "false",
+    "PREFECT_CLIENT_METRICS_ENABLED": "false",
+}
+
 _CLIENT_DEFAULTS = {
     # The library logs from threads that belong to no run; that is no reason for a warning.
     "PREFECT_LOGGING_TO_API_WHEN_MISSING_FLOW": "ignore",
@@ -96,6 +104,7 @@ def client_environment(port: int, environ: Mapping[str, str] = os.environ) -> di
     tunable = {name: environ.get(name) or value for name, value in _CLIENT_DEFAULTS.items()}
     return {
         **tunable,
+        **_FIXED,
         **_SILENCE,
         "PREFECT_API_URL": api_url(port),
         "PREFECT_SERVER_EPHEMERAL_ENABLED": "false",
