@@ -76,7 +76,7 @@ def _pulled(run: Run, product: str, *, above: int = 0) -> ProductReceipt:
             _map_chunks(run, job)
             job.commit(last=True)
     except TokenBehind as behind:
-        return _pulled(run, product, above=behind.token)
+        return _pulled(run, product, above=behind.noted)
     except LeaseHeld as error:
         return ProductReceipt(product, Status.RUNNING_ELSEWHERE, error=str(error))
     except HeadraceError as error:

@@ -38,14 +38,21 @@ class NothingToRebuild(StateError):
 class TokenBehind(HeadraceError):
     """The lease's token does not exceed the checkpoint's: leases forgotten, and a clock set back.
 
-    Who holds the lease takes it again, above `token`.
+    The holder takes the lease again, above the token that was noted.
+
+    Attributes:
+        product: whose lease and checkpoint.
+        token: of the lease.
+        noted: the token under which the checkpoint was written.
     """
 
     def __init__(self, product: str, *, token: int, noted: int) -> None:
         super().__init__(
             f"{product}: the lease has token {token}, the checkpoint was written under {noted}"
         )
-        self.token = noted
+        self.product = product
+        self.token = token
+        self.noted = noted
 
 
 class CheckpointNotSaved(HeadraceError):

@@ -13,6 +13,7 @@ from headrace.exchange.products import canonical_products
 from headrace.exchange.times import parse_time
 from headrace.exchange.transport import checked_base_url
 from headrace.quota import parse_rates
+from headrace.quota.config import OUTAGE_LIMIT_S
 from headrace.run.parameters import Form, Parameters
 
 MAX_IN_FLIGHT = 200
@@ -109,7 +110,7 @@ class ExchangeAccess(Parameters):
             description="Seconds to wait for an exchange that is down before the run fails.",
             examples=[1800, 60],
         ),
-    ] = 1800.0
+    ] = OUTAGE_LIMIT_S
 
     @field_validator("lake", "base_url", "rate")
     @classmethod

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from headrace.quota.rates import QuotaRate, format_rates, parse_rates
+
+#: Seconds that a run waits for a source that is down, unless it is asked otherwise.
+OUTAGE_LIMIT_S: Final = 1800.0
 
 Milliseconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]

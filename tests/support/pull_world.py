@@ -503,7 +503,7 @@ class PullProcess:
                 self._fetch_all()
                 job.commit(last=True)
         except TokenBehind as behind:
-            return self._pulled(behind.token)
+            return self._pulled(behind.noted)
         except LeaseHeld as error:
             return ProductReceipt(PRODUCT, Status.RUNNING_ELSEWHERE, error=str(error))
         except HeadraceError as error:

@@ -64,6 +64,8 @@ class PlannedDeployment(_Section):
         entrypoint: `flows/NAME.py:FUNCTION`, relative to the file's folder.
         parameters: what the form starts with, and what a schedule runs with.
         work_pool: where `prefect deploy` sends it; served runs need none.
+        build, push, pull: steps of `prefect deploy` and of its workers, to bring the code there;
+            served runs use the code where it is.
     """
 
     name: str
@@ -75,6 +77,9 @@ class PlannedDeployment(_Section):
     schedules: tuple[PlannedSchedule, ...] = ()
     concurrency_limit: ConcurrencyLimit
     work_pool: dict[str, Any] = {}
+    build: tuple[dict[str, Any], ...] | None = None
+    push: tuple[dict[str, Any], ...] | None = None
+    pull: tuple[dict[str, Any], ...] | None = None
 
     @field_validator("description")
     @classmethod

@@ -13,6 +13,7 @@ from headrace.leases import hold, open_leases
 from headrace.logs import hide
 from headrace.looker.turns import vault_lease
 from headrace.looker.vault import Vault, VaultOfAnother
+from headrace.quota.config import OUTAGE_LIMIT_S
 from headrace.settings import load_settings
 from headrace.signals import stop_on_signals
 from headrace.stopping import StopEvent
@@ -30,7 +31,6 @@ Rate = Annotated[
         "simulators. [HEADRACE_LOOKER_RATE]"
     ),
 ]
-_OUTAGE_LIMIT_S = 1800.0
 
 
 @contextmanager
@@ -56,7 +56,7 @@ def connected(
     )
     host = urlsplit(connection.base_url).netloc.rpartition("@")[2]
     with ExitStack() as opened:
-        gate = quota.gate(settings.quota_folder, host, outage_limit_s=_OUTAGE_LIMIT_S)
+        gate = quota.gate(settings.quota_folder, host, outage_limit_s=OUTAGE_LIMIT_S)
         opened.callback(gate.close)
         client = open_client(connection, gate, workers=workers, stop=stop)
         opened.callback(client.close)

@@ -12,6 +12,7 @@ from headrace.looker.client.connection import checked_looker_url
 from headrace.looker.content import TYPES, content_of
 from headrace.pull.request import BLOCK_PREFIX, RATE
 from headrace.quota import parse_rates
+from headrace.quota.config import OUTAGE_LIMIT_S
 from headrace.run.parameters import Form, Parameters
 
 MOST_WORKERS = 50
@@ -143,7 +144,7 @@ class ExtractRequest(Parameters):
             description="Seconds to wait for a Looker that is down before the run fails.",
             examples=[1800, 60],
         ),
-    ] = 1800.0
+    ] = OUTAGE_LIMIT_S
 
     @field_validator("types", "folder_ids", mode="before")
     @classmethod

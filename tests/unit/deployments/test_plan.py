@@ -49,6 +49,17 @@ def test_an_entrypoint_is_a_module_and_a_function(tmp_path: Path) -> None:
     assert (deployment.module, deployment.function) == ("flows.ingest", "ingest")
 
 
+def test_steps_for_workers_are_taken_as_prefect_takes_them(tmp_path: Path) -> None:
+    import yaml
+
+    steps = "[{prefect.deployments.steps.git_clone: {repository: 'https://example.com/x.git'}}]"
+    text = f"deployments:{DEPLOYMENT}    pull: {steps}\n    build: null\n    push: []\n"
+    path = plan_with(tmp_path, text)
+    [ours] = read_plan(path).deployments
+    [theirs] = PrefectYamlModel.model_validate(yaml.safe_load(path.read_text())).deployments
+    assert theirs.pull == list(ours.pull or ())
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

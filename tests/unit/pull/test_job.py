@@ -96,8 +96,16 @@ def test_a_lease_whose_token_does_not_exceed_the_checkpoints_is_not_worked_under
         pytest.raises(TokenBehind, match=str(noted)) as behind,
     ):
         job.prepare(Under(lease, noted))
-    assert (behind.value.token, len(job._checkpoints.saved)) == (noted, 1)
-    with hold(leases, name, run_id="me", ttl_s=60, above=behind.value.token) as lease:
+    assert (behind.value.token, behind.value.noted) == (noted, noted)
+    assert len(job._checkpoints.saved) == 1
+    with (
+        hold(leases, name, run_id="me", ttl_s=60) as lease,
+        pytest.raises(TokenBehind, match=f"token {noted - 1}, .* under {noted}") as behind,
+    ):
+        job.prepare(Under(lease, noted - 1))
+    assert (behind.value.product, behind.value.token) == (job.product, noted - 1)
+    assert behind.value.noted == noted
+    with hold(leases, name, run_id="me", ttl_s=60, above=behind.value.noted) as lease:
         job.prepare(lease)
         job.commit()
     assert saved(job).fencing_token > noted

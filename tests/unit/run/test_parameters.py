@@ -13,9 +13,12 @@ import typer
 from pydantic import Field
 from typer.testing import CliRunner
 
+from headrace.audit.request import AuditRequest
 from headrace.cli.options import command
 from headrace.errors import ConfigurationError
+from headrace.looker.extract.request import ExtractRequest
 from headrace.pull.request import IngestRequest, PullRequest
+from headrace.quota.config import OUTAGE_LIMIT_S
 from headrace.run.parameters import Form, Parameters
 from tasks.pipeline import pipeline
 
@@ -149,3 +152,14 @@ def test_every_pipeline_explains_each_parameter(name):
         assert field["title"], key
         assert field["description"], key
         assert field["examples"], key
+
+
+def test_every_run_waits_for_a_source_equally_long_unless_asked_otherwise() -> None:
+    found = {
+        request.__name__: parameter.default
+        for request in (PullRequest, IngestRequest, AuditRequest, ExtractRequest)
+        for parameter in request.parameters()
+        if parameter.name == "outage_limit_s"
+    }
+    assert len(found) >= 3
+    assert set(found.values()) == {OUTAGE_LIMIT_S}
