@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Annotated
 
@@ -30,6 +31,7 @@ from headrace.cli.exits import Exit, exit_of_error
 from headrace.cli.products import products
 from headrace.errors import HeadraceError
 from headrace.output import abandon_stdout
+from headrace.wire import keep_loopback_direct
 
 app = typer.Typer(
     name="headrace",
@@ -86,6 +88,7 @@ def common(
 
 def main() -> None:
     """Run the command line; errors that we foresaw become one line and an exit code."""
+    keep_loopback_direct(os.environ)
     try:
         app(prog_name="headrace")
     except HeadraceError as error:

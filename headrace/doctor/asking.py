@@ -1,58 +1,31 @@
-"""One HTTP request with short limits."""
+"""One HTTP request with short limits, through the proxy and with the certificates of a run."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from urllib.parse import urlsplit
 
-import urllib3
-
-from headrace import __version__
 from headrace.errors import HeadraceError
+from headrace.exchange.exceptions import ExchangeError
+from headrace.exchange.transport import Response, Timeouts, Transport
 
-_LIMITS = urllib3.Timeout(connect=3.0, read=4.0)
-_MOST_BYTES = 4 * 2**20
+_LIMITS = Timeouts(connect_s=3.0, read_s=4.0, total_s=8.0)
 
 
 class NoAnswer(HeadraceError):
     """Nobody answered."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What came back."""
-
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
-
-
-def ask(url: str, headers: Mapping[str, str] | None = None) -> Answer:
+def ask(url: str, headers: Mapping[str, str] | None = None) -> Response:
     """Ask once; follow no redirect.
 
     Raises:
-        NoAnswer: no connection, or no answer in time.
+        NoAnswer: no connection, no answer in time, or no such URL.
     """
-    ours = {"User-Agent": f"headrace/{__version__}", "Accept": "application/json"}
-    pool = urllib3.PoolManager(timeout=_LIMITS, retries=False)
+    parts = urlsplit(url)
+    target = parts.path + (f"?{parts.query}" if parts.query else "")
     try:
-        answer = pool.request(
-            "GET",
-            url,
-            headers={**ours, **(headers or {})},
-            redirect=False,
-            preload_content=False,
-        )
-        body = answer.read(_MOST_BYTES)
-    except (urllib3.exceptions.HTTPError, OSError) as error:
-        raise NoAnswer(f"nobody answers at {url} ({_reason(error)})") from error
-    finally:
-        pool.clear()
-    return Answer(answer.status, answer.headers, body)
-
-
-def _reason(error: BaseException) -> str:
-    """The innermost words."""
-    while (cause := error.__cause__ or error.__context__) is not None:
-        error = cause
-    return str(error) or type(error).__name__
+        with Transport(f"{parts.scheme}://{parts.netloc}", timeouts=_LIMITS) as transport:
+            return transport.get(target or "/", headers)
+    except ExchangeError as error:
+        raise NoAnswer(error.message, hint=error.hint) from error

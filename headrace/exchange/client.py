@@ -16,6 +16,7 @@ from headrace.exchange.exceptions import (
     ConnectionFailed,
     Contradiction,
     ExchangeError,
+    ProxyRefusal,
     PutOff,
     RequestRefused,
     RetriesExhausted,
@@ -212,6 +213,9 @@ class ExchangeClient:
                 self.stats.failed()
                 if error.stale:
                     admission.failed(neutral=True)
+                raise
+            except ProxyRefusal:
+                admission.failed(neutral=True)
                 raise
             self.stats.answered(response.status, response.elapsed_s)
             retry_after_s = parse_retry_after(response.headers.get("Retry-After"))

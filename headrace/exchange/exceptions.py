@@ -90,6 +90,10 @@ class PermanentError(ExchangeError):
     """Another attempt would be answered the same."""
 
 
+class ProxyRefusal(PermanentError):
+    """The proxy on the way did not let the request through; the server never saw it."""
+
+
 class RequestRefused(PermanentError):
     """The server answered 400, 401, 403 or another 4xx that repeating does not mend."""
 

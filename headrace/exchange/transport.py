@@ -1,15 +1,12 @@
 """One HTTP request to an API within hard limits: connect, silence, and total time.
 
 `headrace.wire` speaks HTTP; here its failures get the names that the client decides by. Redirects
-are not followed: an API does not move without saying so in its documentation. A proxy set in the
-environment is not used.
+are not followed: an API does not move without saying so in its documentation.
 """
 
 from __future__ import annotations
 
 import re
-import socket
-import ssl
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,9 +18,21 @@ from urllib3.util import parse_url
 
 from headrace import __version__
 from headrace.errors import ConfigurationError
-from headrace.exchange.exceptions import ConnectionFailed, RequestTimeout
+from headrace.exchange.exceptions import ConnectionFailed, ProxyRefusal, RequestTimeout
 from headrace.stopping import StopEvent
-from headrace.wire import Broken, Flight, Limits, Origin, Pool, Silent, Unreachable, Watch
+from headrace.wire import (
+    Flight,
+    Limits,
+    Origin,
+    Pool,
+    ProxyRefused,
+    Silent,
+    Unreachable,
+    Watch,
+    WireError,
+    proxy_for,
+    tls_context,
+)
 
 USER_AGENT = f"headrace/{__version__}"
 #: What may stand in a request's path and headers: no space or line end can slip in.
@@ -35,6 +44,7 @@ _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_][A-Za-z0-9_.-]*)(:[0-9]+)?"
 _VALUE = re.compile(r"[\x20-\x7e]*")
 #: Methods of which a server wants to know the length of the body, also of none (RFC 9110, 8.6).
 _WITH_A_BODY = ("POST", "PUT", "PATCH")
+_PROXY_WANTS_A_LOGIN = 407
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +78,8 @@ class Transport:
         stop: when it is set, requests in flight are broken off and new ones refused.
 
     Raises:
-        ConfigurationError: if `base_url` is no http or https URL.
+        ConfigurationError: if `base_url` is no http or https URL, or a proxy or certificates that
+            the environment names cannot be used.
     """
 
     def __init__(
@@ -87,11 +98,14 @@ class Transport:
         self._prefix = urlsplit(self.base_url).path
         self._stop = stop or StopEvent()
         self._watch = Watch(self._stop.is_set)
+        self._proxy = proxy_for(self.origin)
+        secure = self.origin.scheme == "https"
         self._pool = Pool(
             self.origin,
             Limits(self.timeouts.connect_s, self.timeouts.read_s),
             keep=max_connections,
-            tls=None if verify_ssl else _unverified(),
+            tls=tls_context(verify=verify_ssl) if secure else None,
+            proxy=self._proxy,
         )
         self._fixed = (
             f"Host: {self.origin.host_header}\r\nUser-Agent: {USER_AGENT}\r\n"
@@ -131,6 +145,7 @@ class Transport:
         Raises:
             RequestTimeout: one of the limits was reached.
             ConnectionFailed: no connection, or it broke before the answer was complete.
+            ProxyRefusal: the proxy did not let the request through.
             Stopped: the stop event was set before or while waiting.
             ValueError: the path or a header holds what cannot be sent.
         """
@@ -140,33 +155,30 @@ class Transport:
         flight = self._watch.board(started + self.timeouts.total_s)
         try:
             reply = self._pool.ask(request, flight, fresh=fresh)
-        except (Unreachable, Silent, Broken) as error:
+        except WireError as error:
             self._stop.check()
-            failed = self._named(error, flight)
-            failed.stale = error.stale
-            raise failed from error
+            raise self._named(error, flight) from error
         finally:
             self._watch.land(flight)
         if flight.cut:
             # Without a Content-Length a shut socket looks like the end of the body.
             self._stop.check()
             raise self._too_long()
+        if reply.status == _PROXY_WANTS_A_LOGIN and self._proxy:
+            raise self._refused(_PROXY_WANTS_A_LOGIN)
         return Response(reply.status, reply.headers, reply.body, time.monotonic() - started)
 
     def check_reachable(self) -> None:
-        """Connect once without asking anything, which costs no permit.
+        """Connect without asking anything, which costs no permit.
 
         Raises:
-            ConnectionFailed: nobody listens there, or the name is unknown.
+            ConnectionFailed: nobody listens there, the name is unknown, or TLS failed.
+            ProxyRefusal: the proxy does not open the way.
         """
-        address = self.origin.host, self.origin.port
         try:
-            socket.create_connection(address, self.timeouts.connect_s).close()
-        except OSError as error:
-            raise ConnectionFailed(
-                f"nobody answers at {self.base_url} ({error})",
-                hint="Is the address right, and the network up?",
-            ) from error
+            self._pool.connect()
+        except WireError as error:
+            raise self._named(error, Flight()) from error
 
     def close(self) -> None:
         """Close the kept connections and end the watchdog."""
@@ -203,26 +215,56 @@ class Transport:
     def _too_long(self) -> RequestTimeout:
         return RequestTimeout(f"no complete answer within {self.timeouts.total_s:g} s")
 
-    def _named(self, error: Unreachable | Silent | Broken, flight: Flight) -> ConnectionFailed:
-        if flight.cut:
-            return self._too_long()
-        if isinstance(error, Unreachable) and error.timed_out:
-            return RequestTimeout(f"no connection within {self.timeouts.connect_s:g} s")
+    def _named(self, error: WireError, flight: Flight) -> ConnectionFailed | ProxyRefusal:
+        if isinstance(error, ProxyRefused):
+            return self._refused(error.status)
+        named = self._too_long() if flight.cut else self._failed(error)
+        named.stale = error.stale
+        return named
+
+    def _failed(self, error: WireError) -> ConnectionFailed:
+        through = f" through {self._proxy}" if self._proxy else ""
         if isinstance(error, Silent):
-            return RequestTimeout(f"the server sent nothing for {self.timeouts.read_s:g} s")
-        if isinstance(error, Unreachable) and error.insecure:
-            return ConnectionFailed(f"no secure connection with {self.base_url} ({error})")
-        if isinstance(error, Unreachable):
-            return ConnectionFailed(f"nobody answers at {self.base_url} ({error})")
-        return ConnectionFailed(f"the connection broke ({error})")
+            return RequestTimeout(
+                f"the server sent nothing for {self.timeouts.read_s:g} s{through}"
+            )
+        if not isinstance(error, Unreachable):
+            return ConnectionFailed(f"the connection broke ({error}){through}")
+        if error.insecure:
+            return ConnectionFailed(
+                f"no secure connection with {self.base_url}{through} ({error})",
+                hint="If a company's own authority signs for it, name its certificates in "
+                "SSL_CERT_FILE or REQUESTS_CA_BUNDLE",
+            )
+        if error.timed_out:
+            return RequestTimeout(f"no connection within {self.timeouts.connect_s:g} s{through}")
+        if self._proxy:
+            return ConnectionFailed(
+                f"{self._proxy} does not answer ({error}), so {self.base_url} cannot be asked",
+                hint=f"Correct {self._proxy.variable}, or name the host in NO_PROXY",
+            )
+        return ConnectionFailed(
+            f"nobody answers at {self.base_url} ({error})",
+            hint="Is the address right, and the network up?",
+        )
 
-
-def _unverified() -> ssl.SSLContext:
-    """TLS with whoever answers."""
-    context = ssl.create_default_context()
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    return context
+    def _refused(self, status: int) -> ProxyRefusal | ConnectionFailed:
+        """What an answer of the proxy's own means."""
+        assert self._proxy is not None, "only a proxy refuses so"
+        variable = self._proxy.variable
+        if status >= 500:
+            return ConnectionFailed(f"{self._proxy} cannot reach {self.base_url} ({status})")
+        if status == _PROXY_WANTS_A_LOGIN:
+            return ProxyRefusal(
+                f"{self._proxy} wants another user and password ({status})",
+                status=status,
+                hint=f"Set {variable} to http://user:password@host:port",
+            )
+        return ProxyRefusal(
+            f"{self._proxy} refuses connections to {self.base_url} ({status})",
+            status=status,
+            hint=f"Have the proxy allow it, correct {variable}, or name the host in NO_PROXY",
+        )
 
 
 def checked_base_url(text: str) -> str:

@@ -20,11 +20,12 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from headrace.lake.exceptions import ObjectMissing
-from headrace.lake.s3_reading import FastReader
+from headrace.lake.s3_reading import AWS_CA_BUNDLE, FastReader
 from headrace.lake.s3_retry import S3Call, code_of, status_of
 from headrace.lake.s3_settings import S3Settings, s3_location
 from headrace.lake.store import PROBE_KEY, Guard, StoredObject, unguarded
 from headrace.stopping import STOP, StopEvent
+from headrace.wire import Origin, proxy_for, trusted_files
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -286,7 +287,9 @@ def _make_client(session: boto3.Session, settings: S3Settings) -> S3Client:
     return session.client(
         "s3",
         endpoint_url=settings.endpoint_url,
+        verify=_bundle(),
         config=Config(
+            proxies=_proxies(settings.endpoint_url),
             connect_timeout=settings.connect_timeout_s,
             read_timeout=settings.read_timeout_s,
             max_pool_connections=settings.connections,
@@ -298,3 +301,23 @@ def _make_client(session: boto3.Session, settings: S3Settings) -> S3Client:
             s3={"addressing_style": "path"} if settings.endpoint_url else None,
         ),
     )
+
+
+def _bundle() -> str | None:
+    """The certificates to trust where boto3 knows of none: it does not read `SSL_CERT_FILE`."""
+    named = trusted_files(AWS_CA_BUNDLE)
+    return str(named["SSL_CERT_FILE"]) if list(named) == ["SSL_CERT_FILE"] else None
+
+
+def _proxies(endpoint_url: str | None) -> dict[str, str] | None:
+    """An empty dictionary for a store that is reached directly, None for boto3's own choice.
+
+    boto3 knows no networks in `NO_PROXY`, and would ask a proxy for a store on this machine.
+    """
+    if endpoint_url is None:
+        return None
+    try:
+        origin = Origin.of(endpoint_url)
+    except ValueError:
+        return None  # which boto3 refuses by name
+    return None if proxy_for(origin) else {}

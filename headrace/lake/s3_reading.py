@@ -10,26 +10,35 @@ what is transient; none of their messages shows a signed request.
 
 from __future__ import annotations
 
-import os
 import re
-import ssl
-import urllib.request
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote_plus
 from xml.etree import ElementTree
 
-from botocore.exceptions import ClientError, HTTPClientError, SSLError
+from botocore.exceptions import ClientError, HTTPClientError, ProxyConnectionError, SSLError
 from botocore.parsers import ResponseParserError
 
 from headrace.lake.s3_settings import S3Settings
 from headrace.lake.s3_signing import Form, Signer
-from headrace.wire import Limits, Origin, Pool, Reply, Unreachable, WireError
+from headrace.wire import (
+    Limits,
+    Origin,
+    Pool,
+    ProxyRefused,
+    Reply,
+    Unreachable,
+    WireError,
+    proxy_for,
+    tls_context,
+)
 
 if TYPE_CHECKING:
     from botocore.credentials import ReadOnlyCredentials
     from mypy_boto3_s3 import S3Client
 
+#: What boto3 itself reads to know whom to trust, before the variables that all clients share.
+AWS_CA_BUNDLE = "AWS_CA_BUNDLE"
 _VALID_S = 60
 _ANY_KEY = "any/key"
 #: What boto3 and the wire call the parameters of a listing.
@@ -54,13 +63,11 @@ class FastReader:
 
     def __init__(self, origin: Origin, signer: Signer, settings: S3Settings) -> None:
         limits = Limits(settings.connect_timeout_s, settings.read_timeout_s)
-        tls = None
-        if origin.scheme == "https":
-            bundle = os.environ.get("AWS_CA_BUNDLE") or os.environ.get("REQUESTS_CA_BUNDLE")
-            tls = ssl.create_default_context(cafile=bundle or None)
+        tls = tls_context(AWS_CA_BUNDLE) if origin.scheme == "https" else None
         self._origin = origin
         self._signer = signer
-        self._pool = Pool(origin, limits, keep=settings.connections, tls=tls)
+        self._proxy = proxy_for(origin)
+        self._pool = Pool(origin, limits, keep=settings.connections, tls=tls, proxy=self._proxy)
 
     @classmethod
     def of(
@@ -72,7 +79,7 @@ class FastReader:
     ) -> FastReader | None:
         """A reader of what `client` would read.
 
-        None where only boto3 knows how: through a proxy, or with another kind of signature.
+        None where only boto3 knows how: with another kind of signature.
 
         Args:
             client: presigns one URL, which shows what requests look like.
@@ -87,7 +94,7 @@ class FastReader:
             "get_object", Params={"Bucket": bucket, "Key": _ANY_KEY}, ExpiresIn=_VALID_S
         )
         form = Form.of(presigned, _ANY_KEY)
-        if form is None or _by_proxy(form.origin):
+        if form is None:
             return None
         return cls(form.origin, Signer(form, credentials), settings)
 
@@ -127,7 +134,10 @@ class FastReader:
                     raise
                 return self._pool.ask(signed(), fresh=True)
         except WireError as error:
-            if isinstance(error, Unreachable) and error.insecure:
+            insecure = isinstance(error, Unreachable) and error.insecure
+            if self._proxy and not insecure and isinstance(error, Unreachable | ProxyRefused):
+                raise ProxyConnectionError(proxy_url=f"{self._proxy}: {error}") from None
+            if insecure:
                 url = f"{self._origin.scheme}://{self._origin.host_header}"
                 raise SSLError(endpoint_url=url, error=error) from None
             raise HTTPClientError(error=error) from None
@@ -169,12 +179,6 @@ def parse_listing(content: bytes) -> dict[str, Any]:
     except (ElementTree.ParseError, ValueError) as error:
         raise ResponseParserError(f"the listing cannot be read: {error}") from error
     return page
-
-
-def _by_proxy(origin: Origin) -> bool:
-    """Whether boto3 would reach the store through a proxy, which this would not."""
-    bypassed = urllib.request.proxy_bypass(origin.host) is True
-    return origin.scheme in urllib.request.getproxies() and not bypassed
 
 
 def _refusal(operation: str, answer: Reply) -> ClientError:

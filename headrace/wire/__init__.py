@@ -3,15 +3,17 @@
 A page of trades is 100 KB that arrive in a few pieces. urllib3 over http.client spent 0.26 ms of
 CPU on one, a third of it on reading headers line by line; this takes less than half. It does what
 our callers need and nothing else: any method, bodies of every framing, keep-alive, TLS as Python's
-default context does it, time-outs, and a word for each way in which it can go wrong. It follows no
-redirects and uses no proxy.
+default context does it, the environment's proxies and certificates, time-outs, and a word for each
+way in which it can go wrong. It follows no redirects.
 """
 
 from headrace.wire.connection import Limits
-from headrace.wire.exceptions import Broken, Silent, Unreachable, WireError
+from headrace.wire.exceptions import Broken, ProxyRefused, Silent, Unreachable, WireError
 from headrace.wire.message import Headers, Reply
 from headrace.wire.origin import Origin
 from headrace.wire.pool import Pool
+from headrace.wire.proxies import Proxy, keep_loopback_direct, proxy_for
+from headrace.wire.tls import tls_context, trusted_files
 from headrace.wire.watch import Flight, Watch
 
 __all__ = [
@@ -21,9 +23,15 @@ __all__ = [
     "Limits",
     "Origin",
     "Pool",
+    "Proxy",
+    "ProxyRefused",
     "Reply",
     "Silent",
     "Unreachable",
     "Watch",
     "WireError",
+    "keep_loopback_direct",
+    "proxy_for",
+    "tls_context",
+    "trusted_files",
 ]

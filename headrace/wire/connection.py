@@ -9,9 +9,10 @@ import struct
 import zlib
 from dataclasses import dataclass
 
-from headrace.wire.exceptions import Broken, Silent, Unreachable
+from headrace.wire.exceptions import Broken, ProxyRefused, Silent, Unreachable
 from headrace.wire.message import Head, Reply, parse_head
 from headrace.wire.origin import Origin
+from headrace.wire.proxies import Proxy
 from headrace.wire.watch import Flight
 
 #: What a head and a line of a chunked body may take, and a body with its encoding undone.
@@ -39,15 +40,22 @@ class Connection:
         limits: time-outs.
         tls: how to do TLS; needed for https.
         flight: told of the socket as soon as there is one, so that it can be cut.
+        proxy: the proxy on the way, if there is one.
 
     Raises:
         Unreachable: no connection.
+        ProxyRefused: the proxy does not open the way to a server with TLS.
     """
 
     def __init__(
-        self, origin: Origin, limits: Limits, tls: ssl.SSLContext | None, flight: Flight
+        self,
+        origin: Origin,
+        limits: Limits,
+        tls: ssl.SSLContext | None,
+        flight: Flight,
+        proxy: Proxy | None = None,
     ) -> None:
-        self._socket = _connected(origin, limits, tls, flight)
+        self._socket = _connected(origin, limits, tls, flight, proxy)
         if tls is None:
             _wait_in_the_kernel(self._socket, limits.read_s)
         else:
@@ -193,10 +201,15 @@ def _wait_in_the_kernel(connected: socket.socket, read_s: float) -> None:
 
 
 def _connected(
-    origin: Origin, limits: Limits, tls: ssl.SSLContext | None, flight: Flight
+    origin: Origin,
+    limits: Limits,
+    tls: ssl.SSLContext | None,
+    flight: Flight,
+    proxy: Proxy | None,
 ) -> socket.socket:
+    first = proxy.origin if proxy else origin
     try:
-        plain = socket.create_connection((origin.host, origin.port), limits.connect_s)
+        plain = socket.create_connection((first.host, first.port), limits.connect_s)
     except TimeoutError as error:
         raise Unreachable("timed out", timed_out=True) from error
     except (OSError, UnicodeError) as error:
@@ -207,14 +220,39 @@ def _connected(
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if tls is None:
             return plain
+        if proxy:
+            _open_the_way(plain, origin, proxy)
         # An end without TLS's own word of it is a cut body, not a complete one.
         return tls.wrap_socket(plain, server_hostname=origin.host, suppress_ragged_eofs=False)
+    except (ProxyRefused, Unreachable):
+        plain.close()
+        raise
     except TimeoutError as error:
         plain.close()
         raise Unreachable("timed out", timed_out=True) from error
     except (OSError, ValueError) as error:
         plain.close()
         raise Unreachable(str(error), insecure=tls is not None) from error
+
+
+def _open_the_way(plain: socket.socket, origin: Origin, proxy: Proxy) -> None:
+    """Have a proxy connect this socket with a server (CONNECT, RFC 9110, 9.3.6)."""
+    host = f"[{origin.host}]" if ":" in origin.host else origin.host.encode("idna").decode()
+    target = f"{host}:{origin.port}".encode("ascii")
+    plain.sendall(b"CONNECT %s HTTP/1.1\r\nHost: %s\r\n%s\r\n" % (target, target, proxy.headers))
+    raw = b""
+    while not raw.endswith(_END_OF_HEAD):
+        # Byte by byte: what follows the head belongs to TLS.
+        piece = plain.recv(1)
+        if not piece or len(raw) > MOST_HEAD_BYTES:
+            raise Unreachable("the proxy closed the connection without an answer")
+        raw += piece
+    try:
+        status = parse_head(raw[: -len(_END_OF_HEAD)]).status
+    except Broken as error:
+        raise Unreachable("the proxy's answer is not HTTP/1.1") from error
+    if not 200 <= status < 300:
+        raise ProxyRefused(status)
 
 
 def _chunk_length(line: bytes) -> int:

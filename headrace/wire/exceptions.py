@@ -29,6 +29,18 @@ class Unreachable(WireError):
         self.insecure = insecure
 
 
+class ProxyRefused(WireError):
+    """The proxy did not open the way to the server.
+
+    Args:
+        status: with which it answered.
+    """
+
+    def __init__(self, status: int) -> None:
+        super().__init__(f"the proxy answered {status}")
+        self.status = status
+
+
 class Silent(WireError):
     """The server sent nothing for as long as the read time-out."""
 

@@ -11,6 +11,8 @@ from headrace.wire.connection import Connection, Limits
 from headrace.wire.exceptions import WireError
 from headrace.wire.message import Reply
 from headrace.wire.origin import Origin
+from headrace.wire.proxies import Proxy
+from headrace.wire.tls import tls_context
 from headrace.wire.watch import Flight
 
 #: How long a connection without a request is trusted. Gateways and firewalls on the way forget idle
@@ -33,8 +35,8 @@ class Pool:
         origin: the server.
         limits: time-outs.
         keep: how many idle connections are kept; more are closed after use.
-        tls: for https; Python's default context (system certificates, host names checked) if left
-            out.
+        tls: for https; `tls_context()` if left out.
+        proxy: through which the server is reached; None for directly.
         clock: seconds, by which the age of idle connections is measured.
     """
 
@@ -45,14 +47,17 @@ class Pool:
         *,
         keep: int,
         tls: ssl.SSLContext | None = None,
+        proxy: Proxy | None = None,
         clock: Callable[[], float] = awake_and_asleep_s,
     ) -> None:
         self._origin = origin
         self._limits = limits
         self._keep = keep
-        self._tls = tls
-        if origin.scheme == "https" and tls is None:
-            self._tls = ssl.create_default_context()
+        self._tls = None
+        if origin.scheme == "https":
+            self._tls = tls or tls_context()
+        self._proxy = proxy
+        self._forwarding = proxy if origin.scheme == "http" else None
         self._lock = threading.Lock()
         self._clock = clock
         #: Since when they are idle, the latest last.
@@ -73,10 +78,12 @@ class Pool:
                 a failure: what the network forgot of one connection, it forgot of the others.
 
         Raises:
-            Unreachable, Silent, Broken: see there. `stale` says whether another attempt over a
-                fresh connection is due before the server is held to have failed.
+            Unreachable, ProxyRefused, Silent, Broken: see there. `stale` says whether another
+                attempt over a fresh connection is due before the server is held to have failed.
         """
         flight = flight or Flight()
+        if self._forwarding:
+            request = self._forwarding.forwarded(request, self._origin)
         if fresh:
             self._close_idle()
         kept = None if fresh else self._free()
@@ -93,6 +100,14 @@ class Pool:
             flight.socket = None
         self._give_back(connection)
         return reply
+
+    def connect(self) -> None:
+        """Open a connection, for the first request.
+
+        Raises:
+            Unreachable, ProxyRefused: see there.
+        """
+        self._give_back(self._another(Flight()))
 
     def close(self) -> None:
         """Close the idle connections, and those in use when they are given back."""
@@ -122,7 +137,7 @@ class Pool:
             connection.close()
 
     def _another(self, flight: Flight) -> Connection:
-        connection = Connection(self._origin, self._limits, self._tls, flight)
+        connection = Connection(self._origin, self._limits, self._tls, flight, self._proxy)
         with self._lock:
             self.opened += 1
         return connection

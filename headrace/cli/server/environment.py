@@ -99,8 +99,6 @@ def client_environment(port: int, environ: Mapping[str, str] = os.environ) -> di
 
     `PREFECT_HOME` is not among it: the user's profile keeps its say in everything but the server.
     """
-    unproxied = [environ.get("no_proxy") or environ.get("NO_PROXY") or "", LOOPBACK, "localhost"]
-    no_proxy = ",".join(filter(None, unproxied))
     tunable = {name: environ.get(name) or value for name, value in _CLIENT_DEFAULTS.items()}
     return {
         **tunable,
@@ -108,8 +106,6 @@ def client_environment(port: int, environ: Mapping[str, str] = os.environ) -> di
         **_SILENCE,
         "PREFECT_API_URL": api_url(port),
         "PREFECT_SERVER_EPHEMERAL_ENABLED": "false",
-        "NO_PROXY": no_proxy,
-        "no_proxy": no_proxy,
     }
 
 

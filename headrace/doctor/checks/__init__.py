@@ -9,6 +9,7 @@ from headrace.doctor.checks.disk import look_at_disks
 from headrace.doctor.checks.lake import look_at_lake
 from headrace.doctor.checks.leases import look_at_leases
 from headrace.doctor.checks.metrics import look_at_metrics
+from headrace.doctor.checks.network import look_at_network
 from headrace.doctor.checks.quota import look_at_quotas
 from headrace.doctor.checks.settings import look_at_settings
 from headrace.doctor.checks.state import look_at_state
@@ -20,6 +21,7 @@ CHECKS = (
     Check("versions", look_at_versions),
     Check("state", look_at_state),
     Check("disk", look_at_disks),
+    Check("network", look_at_network),
     Check("server", look_at_api),
     Check("database", look_at_database),
     Check("checkpoints", look_at_checkpoints),

@@ -35,12 +35,12 @@ def look_at_clock(examined: Examined) -> Iterator[Finding]:
     try:
         answer = ask(f"{base_url}/time")
     except NoAnswer as error:
-        yield problem(error.message, "Is the address right, and the network up?")
+        yield problem(error.message, error.hint or "Is the server in order?")
         return
     middle = (before + examined.now()) / 2
     try:
-        theirs = parsedate_to_datetime(answer.headers["Date"]).timestamp()
-    except (KeyError, ValueError):
+        theirs = parsedate_to_datetime(answer.headers.get("Date") or "").timestamp()
+    except ValueError:
         yield warning(
             f"{base_url} does not say what time it is", "Compare the clock with another server's"
         )

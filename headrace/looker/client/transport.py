@@ -23,6 +23,7 @@ from headrace.exchange.exceptions import (
     BadAnswer,
     ConnectionFailed,
     ExchangeError,
+    ProxyRefusal,
     RequestRefused,
     RetriesExhausted,
     ServerError,
@@ -240,6 +241,9 @@ class SdkTransport(transport.Transport):
                 self.stats.failed()
                 if error.stale:
                     admission.failed(neutral=True)
+                raise
+            except ProxyRefusal:
+                admission.failed(neutral=True)
                 raise
             self.stats.answered(response.status, response.elapsed_s)
             refused = self._refusal(response, call)

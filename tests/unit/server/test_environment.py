@@ -45,11 +45,6 @@ def test_nobody_phones_home(folder: StateFolder, name: str) -> None:
     assert client_environment(4200, talkative)[name] == quiet[name]
 
 
-def test_loopback_is_not_asked_through_a_proxy() -> None:
-    told = client_environment(4200, {"no_proxy": "intranet.example"})
-    assert told["no_proxy"] == told["NO_PROXY"] == "intranet.example,127.0.0.1,localhost"
-
-
 def test_a_clients_own_patience_is_kept() -> None:
     assert client_environment(4200, {})["PREFECT_CLIENT_MAX_RETRIES"] == "3"
     own = {"PREFECT_CLIENT_MAX_RETRIES": "9"}
