@@ -26,7 +26,7 @@ _ENDINGS = {
     Status.DONE: "complete and sound",
     Status.PARTIAL: "something is missing or wrong",
     Status.FAILED: "the audit failed",
-    Status.RUNNING_ELSEWHERE: "another run works on what has to be healed",
+    Status.RUNNING_ELSEWHERE: "already running elsewhere",
 }
 #: Findings of one product that are spelled out for people; `--json` has them all.
 _SHOWN = 20

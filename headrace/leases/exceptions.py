@@ -15,7 +15,7 @@ class LeaseHeld(HeadraceError):
     """
 
     def __init__(self, name: str, holder: Holder, *, hint: str = "") -> None:
-        super().__init__(f"already running (holder {holder})", hint=hint)
+        super().__init__(f"already running elsewhere (holder {holder})", hint=hint)
         self.name = name
         self.holder = holder
 

@@ -166,7 +166,7 @@ def test_second_is_told_at_once_who_holds_it(ours: LeaseStore, theirs: LeaseStor
     assert holder.since == EPOCH
     assert holder.expires == EPOCH + timedelta(seconds=TTL_S)
     assert str(caught.value) == (
-        "already running (holder a pid 1 run night-run since 2026-01-01T00:00:00Z)"
+        "already running elsewhere (holder a pid 1 run night-run since 2026-01-01T00:00:00Z)"
     )
 
 
