@@ -33,8 +33,8 @@ def main(url: str, product: str, newest: int, folder: Path) -> None:
 
         def fetch(chunk: Chunk) -> None:
             walked = walk(client, product, chunk.span, Known(1, newest))
-            if walked is None:
-                raise AssertionError("nobody stops this")
+            if walked.error:
+                raise walked.error
             lake.write(
                 product,
                 walked.lo,

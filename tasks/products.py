@@ -108,5 +108,5 @@ def _receipt(chunk: Chunk, outcome: object) -> ChunkReceipt:
     if isinstance(outcome, ChunkReceipt):
         return outcome
     if outcome is None:
-        return ChunkReceipt(chunk.span, None, error=Stopped().message)
-    return ChunkReceipt(chunk.span, None, error=f"the task run crashed ({outcome})")
+        return ChunkReceipt(chunk.span, error=Stopped().message)
+    return ChunkReceipt(chunk.span, error=f"the task run crashed ({outcome})")

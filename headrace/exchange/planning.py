@@ -116,6 +116,11 @@ def page_count(lo: int, hi: int) -> int:
     return (hi - 1) // PAGE_LIMIT - (lo - 1) // PAGE_LIMIT + 1
 
 
+def page_begin(trade_id: int) -> int:
+    """The first id of the page that holds `trade_id`."""
+    return (trade_id - 1) // PAGE_LIMIT * PAGE_LIMIT + 1
+
+
 def next_page(trade_id: int) -> int:
     """The first id of a page at or above `trade_id`."""
     return -(-(trade_id - 1) // PAGE_LIMIT) * PAGE_LIMIT + 1
@@ -129,7 +134,7 @@ def whole_pages(missing: IntervalSet, newest: int) -> IntervalSet:
     """
     return IntervalSet.from_ranges(
         (
-            (lo - 1) // PAGE_LIMIT * PAGE_LIMIT + 1,
+            page_begin(lo),
             min(((hi - 1) // PAGE_LIMIT + 1) * PAGE_LIMIT, max(hi, newest)),
         )
         for lo, hi in missing

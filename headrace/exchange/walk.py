@@ -38,13 +38,15 @@ class Known:
 class Walked:
     """An answered range and its trades (RAW_SCHEMA, ascending, all within the range).
 
-    `lo` is above the lower end that was asked for if the walk was stopped on its way.
+    If the walk ended on its way, `error` says by what, and `lo` is above the lower end that was
+    asked for: `hi + 1` if nothing was answered.
     """
 
     lo: int
     hi: int
     trades: pa.Table
     pages: int
+    error: Exception | None = None
 
 
 def walk(
@@ -57,17 +59,15 @@ def walk(
     stop: StopEvent | None = None,
     on_page: Callable[[Page], None] | None = None,
     seen: Sequence[Page] = (),
-) -> Walked | None:
+) -> Walked:
     """Fetch every trade with an id in `span`, both ends included.
 
     `seen` are pages that this run has been given already: what they show is not asked for again,
     and no answer is taken that denies it.
 
-    When `stop` is set, what was answered so far is returned: a shorter range, or None if nothing
-    was. Rows below the span that come with the last page are dropped.
-
-    Raises:
-        ExchangeError: as `ExchangeClient.page`; nothing of the chunk is returned then.
+    Whatever ends the walk (`stop`, an error of the client as of `ExchangeClient.page`, or of this
+    machine), what was answered so far is returned with the error, which is not raised. Rows below
+    the span that come with the last page are dropped.
     """
     lo, hi = span
     cursor = hi + 1
@@ -75,27 +75,32 @@ def walk(
     pages = 0
     # Nothing lies below the first trade, which is known: no request needs to find that out.
     bottom = max(lo, known.first)
-    while cursor > bottom and not (stop is not None and stop.is_set()):
-        page = _shown(seen, cursor, bottom)
-        if page is None:
-            exists = _exists_below(cursor, known, seen)
-            page = client.page(product, cursor, lane=lane, known=exists)
-        pages += 1
-        if len(page) == 0:
-            cursor = lo
-            break
-        if cursor - page.last_id > PAGE_LIMIT and not _asks_on(page.first_id, bottom, seen):
-            # A hole of a page or more, and no next answer that would prove that the server moves.
-            client.page(product, page.last_id, limit=1, lane=lane)
+    error: Exception | None = None
+    try:
+        while cursor > bottom:
+            if stop is not None:
+                stop.check()
+            page = _shown(seen, cursor, bottom)
+            if page is None:
+                exists = _exists_below(cursor, known, seen)
+                page = client.page(product, cursor, lane=lane, known=exists)
             pages += 1
-        batches.append(page.trades)
-        cursor = page.first_id
-        if on_page is not None:
-            on_page(page)
+            if len(page) == 0:
+                cursor = lo
+                break
+            if cursor - page.last_id > PAGE_LIMIT and not _asks_on(page.first_id, bottom, seen):
+                # A hole of a page or more, and no next answer that would prove that the server
+                # moves.
+                client.page(product, page.last_id, limit=1, lane=lane)
+                pages += 1
+            batches.append(page.trades)
+            cursor = page.first_id
+            if on_page is not None:
+                on_page(page)
+    except Exception as ended:  # noqa: BLE001 - what was answered is kept, whatever came next
+        error = ended
     answered_lo = lo if cursor <= bottom else cursor
-    if answered_lo > hi:
-        return None
-    return Walked(answered_lo, hi, _from(_joined(batches), lo), pages)
+    return Walked(answered_lo, hi, _from(_joined(batches), lo), pages, error)
 
 
 def _shown(seen: Sequence[Page], cursor: int, bottom: int) -> Page | None:

@@ -1,25 +1,32 @@
-"""One chunk of a product: walk it, store what was answered, say what became of it."""
+"""One chunk of a product: walk it, store what was answered, say what became of it.
+
+Whatever ends a walk, the pages that it has are stored. A page that fails by itself is left out, and
+the walk goes on below it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import TypeGuard
 
 import pyarrow as pa
 
-from headrace.coverage import IntervalSet
+from headrace.coverage import IntervalSet, Range
 from headrace.exchange.client import ExchangeClient
+from headrace.exchange.exceptions import ExchangeError, RequestRefused, RetriesExhausted
 from headrace.exchange.history import History
 from headrace.exchange.pages import Page
-from headrace.exchange.planning import Chunk, next_page
+from headrace.exchange.planning import Chunk, next_page, page_begin
 from headrace.exchange.walk import Known, Walked, walk
 from headrace.faults import kill_point
-from headrace.lake import RawLake
+from headrace.lake import Part, PartReceipt, RawLake
 from headrace.lake.rows import rows_between
 from headrace.pull.progress import RunProgress
 from headrace.pull.receipts import ChunkReceipt
 from headrace.quota import Lane
-from headrace.stopping import StopEvent, Stopped
+from headrace.stopping import StopEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +44,7 @@ class Fetching:
         replace: let what is fetched take the place of what is stored.
         progress: raised as pages arrive.
         stop: looked at before each page.
+        on_page_end: called with None after each page, and with the error of each that is left out.
     """
 
     product: str
@@ -50,23 +58,56 @@ class Fetching:
     replace: bool
     progress: RunProgress
     stop: StopEvent
+    on_page_end: Callable[[ExchangeError | None], None]
 
-    def fetched(self, chunk: Chunk) -> ChunkReceipt:
-        """Walk a chunk and store its part; durable when it returns.
+    def fetched(self, chunk: Chunk) -> tuple[ChunkReceipt, Exception | None]:
+        """Walk a chunk and store what is answered; durable when it returns.
 
-        Raises:
-            Stopped: before anything was answered.
-            ExchangeError, StoreError: as the client and the lake.
+        Returns:
+            What is stored, and the first thing that failed: for a page that was left out, or for
+            the rest of the chunk.
         """
-        self.stop.check()
+        answered: list[Range] = []
+        parts: list[PartReceipt] = []
+        rows = pages = 0
+        failed: Exception | None = None
+        hi = chunk.hi
+        try:
+            while hi >= chunk.lo:
+                walked = self._walk(chunk.lo, hi)
+                pages += walked.pages
+                failed = failed or walked.error
+                lo = walked.lo if walked.lo == chunk.lo else next_page(walked.lo)
+                if lo <= hi:
+                    parts += self._store(chunk, lo, walked)
+                    answered.append((lo, hi))
+                    rows += self._new_rows(walked.trades, lo, hi)
+                if walked.error is None or not _is_of_one_page(walked.error):
+                    break
+                self.on_page_end(walked.error)
+                hi = page_begin(walked.lo - 1) - 1
+        except Exception as error:  # noqa: BLE001 - what is stored by now is counted all the same
+            failed = error
+        receipt = ChunkReceipt(
+            span=chunk.span,
+            answered=tuple(answered),
+            rows=rows,
+            written=any(part.written for part in parts),
+            holes=tuple(hole for part in parts for hole in part.footer.long_holes),
+            pages=pages,
+            error="" if failed is None else str(failed),
+        )
+        return receipt, failed
 
+    def _walk(self, lo: int, hi: int) -> Walked:
         def on_page(page: Page) -> None:
             self.progress.page(self.product, len(page))
+            self.on_page_end(None)
 
         walked = walk(
             self.client,
             self.product,
-            chunk.span,
+            (lo, hi),
             Known(self.history.first, self.history.newest),
             lane=self.lane,
             stop=self.stop,
@@ -74,16 +115,16 @@ class Fetching:
             seen=self.seen,
         )
         kill_point("after-fetch")
-        if walked is None:
-            raise Stopped
-        return self._stored(chunk, walked)
+        return walked
 
-    def _stored(self, chunk: Chunk, walked: Walked) -> ChunkReceipt:
-        """Store an answered range: one part, or several blocks if the walk was stopped."""
-        lo = walked.lo if walked.lo == chunk.lo else next_page(walked.lo)
-        if lo > walked.hi:
-            raise Stopped
-        stored = [
+    def _store(self, chunk: Chunk, lo: int, walked: Walked) -> list[PartReceipt]:
+        """Store what was answered from `lo` on: one part, or several blocks of a shorter range."""
+        hi = walked.hi
+        if self.replace and (lo, hi) != chunk.span:
+            for part in self.lake.parts(self.product).between(lo, hi):
+                if part.lo <= lo and hi <= part.hi:
+                    return [self._store_within(part, lo, walked)]
+        return [
             self.lake.write(
                 self.product,
                 begin,
@@ -93,16 +134,25 @@ class Fetching:
                 fetched_at=datetime.now(UTC),
                 replace=self.replace,
             )
-            for begin, end in self.lake.grid.blocks(lo, walked.hi)
+            for begin, end in self.lake.grid.blocks(lo, hi)
         ]
-        return ChunkReceipt(
-            span=chunk.span,
-            answered=(lo, walked.hi),
-            rows=self._new_rows(walked.trades, lo, walked.hi),
-            written=any(part.written for part in stored),
-            holes=tuple(hole for part in stored for hole in part.footer.long_holes),
-            pages=walked.pages,
-            error="" if lo == chunk.lo else Stopped().message,
+
+    def _store_within(self, part: Part, lo: int, walked: Walked) -> PartReceipt:
+        """Replace some rows of a stored part. A part beside it would be swept as one of its own."""
+        stored, footer = self.lake.read_part(part)
+        pieces = [
+            rows_between(stored, part.lo, lo - 1),
+            rows_between(walked.trades, lo, walked.hi),
+            rows_between(stored, walked.hi + 1, part.hi),
+        ]
+        return self.lake.write(
+            self.product,
+            part.lo,
+            part.hi,
+            pa.concat_tables(pieces),
+            source={*footer.sources, self.host},
+            fetched_at=footer.fetched_at,
+            replace=True,
         )
 
     def _new_rows(self, trades: pa.Table, lo: int, hi: int) -> int:
@@ -111,3 +161,8 @@ class Fetching:
             rows_between(trades, begin, end).num_rows
             for begin, end in self.stored_before.gaps(lo, hi)
         )
+
+
+def _is_of_one_page(error: Exception) -> TypeGuard[ExchangeError]:
+    """Whether another page may well be answered: the exchange took this request and failed it."""
+    return isinstance(error, RetriesExhausted | RequestRefused)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import math
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -17,6 +18,7 @@ from datetime import UTC, datetime
 from headrace.coverage import EMPTY, IntervalSet
 from headrace.errors import HeadraceError
 from headrace.exchange.client import ExchangeClient
+from headrace.exchange.exceptions import ExchangeError, UnknownProduct
 from headrace.exchange.planning import (
     Chunk,
     Sizing,
@@ -50,6 +52,10 @@ COMMIT_INTERVAL_S = 10.0
 # A merge of one cell takes seconds at most; a full refresh has the turn for hours, and sweeps last.
 _SWEEP_TRIES = 20
 _SWEEP_PAUSE_S = 0.5
+
+#: Pages of a product that fail one after the other, with none answered in between, until no other
+#: is asked for. Each that was refused cost one request, each that failed the attempts of a page.
+BAD_PAGES_IN_A_ROW = 20
 
 
 class ProductJob:
@@ -106,6 +112,8 @@ class ProductJob:
         self._committed_at = -math.inf
         self._stale = ""
         self._broken = ""
+        self._counting = threading.Lock()
+        self._bad_pages = 0
 
     @property
     def new_rows(self) -> int:
@@ -167,22 +175,24 @@ class ProductJob:
         )
 
     def fetch(self, chunk: Chunk) -> ChunkReceipt:
-        """Walk one chunk and store its part. Failures are told in the receipt, not raised."""
+        """Walk one chunk and store what was answered. Failures are in the receipt, not raised."""
+        if self._fetching is None:
+            raise RuntimeError("a chunk needs a survey that found trades")
         started = self._clock()
         try:
-            if self._fetching is None:
-                raise RuntimeError("a chunk needs a survey that found trades")
-            return self._fetching.fetched(chunk)
-        except Stopped as stopped:
-            return ChunkReceipt(chunk.span, None, error=stopped.message)
-        except HeadraceError as error:
-            log.warning("%s chunk %s-%s failed: %s", self.product, chunk.lo, chunk.hi, error)
-            lake_failed = isinstance(error, StoreError) and not isinstance(error, ObjectMissing)
-            if lake_failed or isinstance(error, QuotaUnavailable):
-                self._end_early(error)
-            return ChunkReceipt(chunk.span, None, error=str(error))
+            receipt, failed = self._fetching.fetched(chunk)
         finally:
             self._progress.busy(self._clock() - started)
+        if failed is None or isinstance(failed, Stopped):
+            return receipt
+        if not isinstance(failed, HeadraceError):
+            log.exception("%s chunk %s-%s failed", self.product, *chunk.span, exc_info=failed)
+            return replace(receipt, error=f"an error of this program: {failed!r}")
+        log.warning("%s chunk %s-%s failed: %s", self.product, *chunk.span, failed)
+        lake_failed = isinstance(failed, StoreError) and not isinstance(failed, ObjectMissing)
+        if lake_failed or isinstance(failed, QuotaUnavailable | UnknownProduct):
+            self._end_early(failed)
+        return receipt
 
     def keep(self, receipt: ChunkReceipt) -> None:
         """Take note of a chunk that ended."""
@@ -294,14 +304,22 @@ class ProductJob:
             replace=self._request.full_refresh,
             progress=self._progress,
             stop=self.stop,
+            on_page_end=self._page_ended,
         )
+
+    def _page_ended(self, failed: ExchangeError | None) -> None:
+        """Stop this product when so many pages fail in a row that it is not about them."""
+        with self._counting:
+            self._bad_pages = self._bad_pages + 1 if failed else 0
+        if failed and self._bad_pages >= BAD_PAGES_IN_A_ROW:
+            self._end_early(failed)
 
     def _let_go(self) -> None:
         """Of the survey's pages: a run of hundreds of products keeps all its jobs."""
         self._fetching, self._survey = None, replace(self._survey, seen=())
 
     def _end_early(self, error: HeadraceError) -> None:
-        """Stop this product: no further chunk could be kept by the lake, or get a permit.
+        """Stop this product: no further chunk could be kept by the lake, get a permit or an answer.
 
         A store that is only slow or away for a moment has been asked again and again by now, and
         the quota's lock was waited for.

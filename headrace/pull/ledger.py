@@ -34,9 +34,9 @@ class Ledger:
         """What was tried and is not covered."""
         return self._tried_in_vain - self.covered
 
-    def cover(self, answered: Range) -> None:
-        """Note a range as answered for."""
-        self.covered = self.covered | IntervalSet.of(answered)
+    def cover(self, *answered: Range) -> None:
+        """Note ranges as answered for."""
+        self.covered = self.covered | IntervalSet.of(*answered)
         self.changed = True
 
     def found(self, listed: IntervalSet) -> None:
@@ -55,10 +55,10 @@ class Ledger:
         if receipt.error:
             self.first_error = self.first_error or receipt.error
             self._tried_in_vain = self._tried_in_vain | IntervalSet.of(receipt.span)
-        if receipt.answered is None:
+        if not receipt.answered:
             return
         self.brought = True
         self.rows += receipt.rows
         self.new_rows += receipt.rows if receipt.written else 0
         self.holes = self.holes | IntervalSet.from_ranges(receipt.holes)
-        self.cover(receipt.answered)
+        self.cover(*receipt.answered)

@@ -117,9 +117,9 @@ class RunProgress:
         return "; ".join(parts) or "planning"
 
     def so_far(self) -> str:
-        """Pages of those planned, and trades."""
+        """Pages of those planned that are answered, and their trades, stored or about to be."""
         done, total, rows = self.totals()
-        return f"{done:,}/{total:,} pages, {rows:,} trades"
+        return f"{done:,}/{total:,} pages, {rows:,} trades fetched"
 
     def bars(self) -> list[Bar]:
         """One per product."""

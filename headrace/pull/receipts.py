@@ -15,14 +15,14 @@ BYTES_PER_PAGE = 8_200
 class ChunkReceipt:
     """What became of one chunk.
 
-    `answered` is the range that is durable in the lake now: the chunk's own, a shorter one if the
-    run was stopped on the way, None if nothing of it is. `rows` are the trades in it that the lake
-    did not hold when the run began, `written` is False if somebody else stored them meanwhile.
-    `error` says why, if it failed.
+    `answered` are the ranges that are durable in the lake now: the chunk's own, shorter ones if the
+    walk ended on its way or left pages out, none if nothing of it is. `rows` are the trades in them
+    that the lake did not hold when the run began, `written` is False if another run stored them
+    meanwhile. `error` says why, if it failed or a page was left out.
     """
 
     span: Range
-    answered: Range | None
+    answered: tuple[Range, ...] = ()
     rows: int = 0
     written: bool = True
     holes: tuple[Range, ...] = ()

@@ -8,7 +8,7 @@ from support.exchange import FakeClient
 from headrace.exchange.exceptions import Contradiction, StuckPage
 from headrace.exchange.pages import PAGE_LIMIT
 from headrace.exchange.walk import Known, walk
-from headrace.stopping import StopEvent
+from headrace.stopping import StopEvent, Stopped
 
 id_sets = st.one_of(
     st.integers(1, 6_000).map(lambda n: set(range(1, n + 1))),
@@ -77,7 +77,7 @@ def test_an_answer_that_denies_what_was_seen_is_not_taken():
     seen = [FakeClient(range(1, 2_501)).page("X-USD", None)]
     lagging = FakeClient(range(1, 1_701))
     with pytest.raises(Contradiction):
-        walk(lagging, "X-USD", (1_001, 2_000), Known(1, 2_500), seen=seen)
+        raise walk(lagging, "X-USD", (1_001, 2_000), Known(1, 2_500), seen=seen).error
 
 
 def test_a_server_that_is_stuck_is_found_out_where_the_next_page_is_one_that_was_seen():
@@ -85,7 +85,7 @@ def test_a_server_that_is_stuck_is_found_out_where_the_next_page_is_one_that_was
     seen = [FakeClient(ids).page("X-USD", cursor) for cursor in (None, 1_001)]
     stuck = FakeClient(ids, stuck_at=2_001)
     with pytest.raises(StuckPage):
-        walk(stuck, "X-USD", (1, 10_000), Known(1, 20_000), seen=seen)
+        raise walk(stuck, "X-USD", (1, 10_000), Known(1, 20_000), seen=seen).error
 
 
 @pytest.mark.parametrize("newest", [901, 2_500])
@@ -113,7 +113,7 @@ def test_a_server_that_answers_the_same_page_for_ever_is_found_out():
     for span in ((1, 9_000), (6_500, 8_900)):
         client = FakeClient(ids, stuck_at=5_001)
         with pytest.raises((StuckPage, Contradiction)):
-            walk(client, "X-USD", span, Known(1, 9_000))
+            raise walk(client, "X-USD", span, Known(1, 9_000)).error
         assert client.requests <= 3
 
 
@@ -127,7 +127,7 @@ def test_a_hole_of_pages_is_believed_after_a_second_look():
 
 def test_an_empty_page_above_known_trades_is_no_end_of_history():
     with pytest.raises(Contradiction):
-        walk(FakeClient(set()), "X-USD", (1_001, 2_000), Known(1, 2_000))
+        raise walk(FakeClient(set()), "X-USD", (1_001, 2_000), Known(1, 2_000)).error
 
 
 def test_a_stop_on_the_way_keeps_what_was_answered():
@@ -148,4 +148,5 @@ def test_a_stop_before_the_first_page_is_nothing():
     stop = StopEvent()
     stop.set()
     _, result = walked({1, 2, 3}, (1, 3), stop=stop)
-    assert result is None
+    assert (result.lo, result.hi) == (4, 3)
+    assert isinstance(result.error, Stopped)
