@@ -65,7 +65,7 @@ class Settings(BaseSettings):
     )
     metrics: str = Field(
         default="none",
-        description="Where figures go: none, prometheus:FILE.prom or cloudwatch:NAMESPACE.",
+        description="Where metrics go: none, prometheus:FILE.prom or cloudwatch:NAMESPACE.",
     )
     metrics_products: Annotated[int, Field(ge=0, le=200)] = Field(
         default=20, description="Products with series of their own; all others are one."

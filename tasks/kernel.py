@@ -34,7 +34,7 @@ from headrace.metrics import publishing
 from headrace.metrics.client_stats import ClientStats
 from headrace.metrics.meter import Meter
 from headrace.metrics.opening import PATIENCE_S
-from headrace.metrics.requests import RequestFigures
+from headrace.metrics.requests import RequestMetrics
 from headrace.quota import Gate
 from headrace.run.parameters import Parameters
 from headrace.run.progress import Progress
@@ -128,13 +128,13 @@ class QuotaRun(PipelineRun[Asked]):
             parts.append(f"waiting for the {waits}")
         return parts
 
-    def publish_requests(self, meter: Meter, kind: str) -> RequestFigures:
+    def publish_requests(self, meter: Meter, kind: str) -> RequestMetrics:
         """Feed the meter from the client and the breaker until the end of the run.
 
         Args:
             kind: of the run, where it is none of Prefect's flows.
         """
-        requests = RequestFigures(
+        requests = RequestMetrics(
             meter,
             source=self.gate.config.name,
             flow=flow_run.flow_name or kind,

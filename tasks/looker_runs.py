@@ -23,7 +23,7 @@ from headrace.looker.extract.progress import ExtractProgress
 from headrace.looker.extract.request import ExtractRequest
 from headrace.looker.extract.session import choose_session
 from headrace.looker.extract.writer import Writer
-from headrace.looker.figures import LookerFigures
+from headrace.looker.metrics import ExtractMetrics
 from headrace.looker.turns import vault_lease
 from headrace.looker.vault import Vault
 from headrace.paths import real_path
@@ -135,13 +135,13 @@ def open_extraction(request: ExtractRequest) -> Iterator[Extraction]:
         )
         opened.enter_context(registered(run))
         if meter := begun.meter():
-            figures = LookerFigures(
+            metrics = ExtractMetrics(
                 meter,
                 source=gate.config.name,
                 requests=run.publish_requests(meter, "looker"),
                 progress=progress,
             )
-            run.on_end.append(figures.ended)
+            run.on_end.append(metrics.ended)
         announce(run)
         yield run
 

@@ -15,8 +15,8 @@ from headrace.exchange.transport import quota_name
 from headrace.lake import RawLake
 from headrace.leases import LeaseStore, open_leases
 from headrace.logs import hide
-from headrace.pull.figures import PullFigures
 from headrace.pull.job import ProductJob
+from headrace.pull.metrics import PullMetrics
 from headrace.pull.opening import Listener
 from headrace.pull.progress import RunProgress
 from headrace.pull.request import MAX_IN_FLIGHT, PullRequest
@@ -148,7 +148,7 @@ def open_run(request: PullRequest) -> Iterator[Run]:
         run.progress.in_flight = run.in_flight
         opened.enter_context(registered(run))
         if meter := begun.meter():
-            figures = PullFigures(
+            metrics = PullMetrics(
                 meter,
                 source=gate.config.name,
                 # An audit fetches, too.
@@ -156,6 +156,6 @@ def open_run(request: PullRequest) -> Iterator[Run]:
                 lake=run.lake,
                 new_rows=lambda: {name: job.new_rows for name, job in list(run.jobs.items())},
             )
-            run.listeners.append(figures.told)
-            run.on_end.append(figures.ended)
+            run.listeners.append(metrics.told)
+            run.on_end.append(metrics.ended)
         yield run

@@ -18,7 +18,7 @@ from headrace.leases import hold, open_leases
 from headrace.pull.turns import lake_tag
 from headrace.run.progress import Bar
 from headrace.sot.exceptions import DamagedLog
-from headrace.sot.figures import LogFigures
+from headrace.sot.metrics import LogMetrics
 from headrace.sot.position import Position
 from headrace.sot.requests import (
     MigrateRequest,
@@ -76,7 +76,7 @@ class SotRun(PipelineRun[Request]):
     store: SotStore
     heads: BlockHeads
     progress: RecordProgress
-    figures: LogFigures | None = None
+    metrics: LogMetrics | None = None
 
     @property
     def floors(self) -> dict[int, Position]:
@@ -135,8 +135,8 @@ def open_sot_run(
         )
         if meter := begun.meter():
             flow = flow_run.flow_name or "sot"
-            run.figures = LogFigures(meter, source=store.location, flow=flow)
-            run.on_end.append(run.figures.ended)
+            run.metrics = LogMetrics(meter, source=store.location, flow=flow)
+            run.on_end.append(run.metrics.ended)
         opened.enter_context(registered(run))
         announce(run)
         yield run

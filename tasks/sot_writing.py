@@ -99,10 +99,10 @@ class Writing:
             for ack in acks:
                 self._heads[ack.symbol_id] = Position(ack.end, ack.hash, ack.digest)
         self._run.progress.add(sum(ack.end - ack.first_seq for ack in acks))
-        if figures := self._run.figures:
+        if metrics := self._run.metrics:
             shards = self._options.shards
             for ack in acks:
-                figures.stored(shard_of(ack.symbol_id, shards), ack.end - ack.first_seq)
+                metrics.stored(shard_of(ack.symbol_id, shards), ack.end - ack.first_seq)
 
 
 _WRITING: dict[str, Writing] = {}
@@ -176,8 +176,8 @@ def write_shards(run: SotRun[WriteRequest]) -> WriteReport:
                     save_heads(run, writing.heads_since())
                     save_at = time.monotonic() + SAVE_HEADS_S
         report = writing.finish()
-        if run.figures:
-            run.figures.written(report.shards)
+        if run.metrics:
+            run.metrics.written(report.shards)
     finally:
         writing.done.wait()
         save_heads(run, writing.heads_since())

@@ -1,4 +1,4 @@
-"""`headrace metrics …`: which figures there are, and alarms on them."""
+"""`headrace metrics …`: which metrics there are, and alarms on them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from headrace.metrics import CATALOGUE, MetricsSettingError, check_metrics
 from headrace.metrics.alarms import Thresholds, prometheus_rules, put_alarms
 from headrace.settings import load_settings
 
-app = typer.Typer(help="Figures of runs, and alarms on them.", no_args_is_help=True)
+app = typer.Typer(help="Metrics of runs, and alarms on them.", no_args_is_help=True)
 alarms_app = typer.Typer(help="Alarms with the thresholds that ship.", no_args_is_help=True)
 app.add_typer(alarms_app, name="alarms")
 
@@ -36,7 +36,7 @@ DataAge = Annotated[
 
 @app.callback()
 def metrics() -> None:
-    """Figures of runs, and alarms on them."""
+    """Metrics of runs, and alarms on them."""
 
 
 @alarms_app.callback()
@@ -46,7 +46,7 @@ def alarms() -> None:
 
 @app.command("list")
 def list_metrics(as_json: Json = False) -> None:
-    """List every figure: its names, its unit, and where figures go at the moment."""
+    """List every metric: its names, its unit, and where metrics go at the moment."""
     kind, where = check_metrics(load_settings().metrics)
     if as_json:
         rows = [_as_dict(metric) for metric in CATALOGUE]
@@ -66,7 +66,7 @@ def list_metrics(as_json: Json = False) -> None:
 @alarms_app.command()
 def cloudwatch(
     namespace: Annotated[
-        str, typer.Option(help="Where the figures go; default: that of HEADRACE_METRICS.")
+        str, typer.Option(help="Where the metrics go; default: that of HEADRACE_METRICS.")
     ] = "",
     source: Annotated[
         str, typer.Option(help="Host of the exchange; default: that of HEADRACE_COINBASE_URL.")
@@ -137,7 +137,7 @@ def _configured_namespace() -> str:
     setting = load_settings().metrics
     kind, where = check_metrics(setting)
     if kind != "cloudwatch":
-        raise MetricsSettingError(setting, "figures do not go to CloudWatch; give --namespace")
+        raise MetricsSettingError(setting, "metrics do not go to CloudWatch; give --namespace")
     return where
 
 

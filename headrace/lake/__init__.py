@@ -28,7 +28,7 @@ from headrace.lake.opening import Lake, open_lake
 from headrace.lake.parts import Overlap, Part, PartListing, PartReceipt
 from headrace.lake.raw import RawLake
 from headrace.lake.s3_settings import S3Settings
-from headrace.lake.standing import NewestTrade, Stock
+from headrace.lake.stats import LakeStats, NewestTrade
 from headrace.lake.store import Store, StoredObject
 from headrace.lake.upkeep import SweepReceipt
 
@@ -39,6 +39,7 @@ __all__ = [
     "ContentDigest",
     "Grid",
     "Lake",
+    "LakeStats",
     "NewestTrade",
     "Overlap",
     "Part",
@@ -48,7 +49,6 @@ __all__ = [
     "PartReceipt",
     "RawLake",
     "S3Settings",
-    "Stock",
     "Store",
     "StoredObject",
     "SweepReceipt",

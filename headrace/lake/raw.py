@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from headrace.coverage import IntervalSet
 from headrace.faults import kill_point
-from headrace.lake import standing, upkeep
+from headrace.lake import stats, upkeep
 from headrace.lake.digest import ContentDigest
 from headrace.lake.encoding import (
     decode_metadata,
@@ -40,7 +40,7 @@ from headrace.lake.names import (
 )
 from headrace.lake.parts import Part, PartListing, PartReceipt
 from headrace.lake.rows import rows_between
-from headrace.lake.standing import NewestTrade, Stock
+from headrace.lake.stats import LakeStats, NewestTrade
 from headrace.lake.store import Guard, Store
 from headrace.lake.upkeep import SweepReceipt
 from headrace.trades import empty_trades
@@ -269,28 +269,28 @@ class RawLake:
             yield from zip(parts, pool.map(self._footer_or_error, parts), strict=True)
 
     def newest(self, product: str) -> NewestTrade | None:
-        """The newest trade; see `headrace.lake.standing.newest`."""
-        return standing.newest(self, product)
+        """The newest trade; see `headrace.lake.stats.newest`."""
+        return stats.newest(self, product)
 
     def first_id(self, product: str) -> int | None:
-        """The id of the oldest trade stored; see `headrace.lake.standing.first_id`."""
-        return standing.first_id(self, product)
+        """The id of the oldest trade stored; see `headrace.lake.stats.first_id`."""
+        return stats.first_id(self, product)
 
     def newest_sources(self, product: str) -> tuple[str, ...]:
-        """Who answered for the newest part; see `headrace.lake.standing.newest_sources`."""
-        return standing.newest_sources(self, product)
+        """Who answered for the newest part; see `headrace.lake.stats.newest_sources`."""
+        return stats.newest_sources(self, product)
 
     def proven_first(self, product: str) -> int | None:
-        """The product's first trade; see `headrace.lake.standing.proven_first`."""
-        return standing.proven_first(self, product)
+        """The product's first trade; see `headrace.lake.stats.proven_first`."""
+        return stats.proven_first(self, product)
 
     def totals(self, product: str, lo: int = 1, hi: int = MAX_ID) -> tuple[int, IntervalSet]:
-        """Trades and long holes of a range; see `headrace.lake.standing.totals`."""
-        return standing.totals(self, product, lo, hi)
+        """Trades and long holes of a range; see `headrace.lake.stats.totals`."""
+        return stats.totals(self, product, lo, hi)
 
-    def stock(self, product: str) -> Stock:
-        """Coverage, trades and long holes of one moment; see `headrace.lake.standing.stock`."""
-        return standing.stock(self, product)
+    def stock(self, product: str) -> LakeStats:
+        """Coverage, trades and long holes of one moment; see `headrace.lake.stats.stock`."""
+        return stats.stock(self, product)
 
     def merge(self, product: str, pieces: Sequence[Part]) -> PartReceipt:
         """Make one part of touching pieces; see `headrace.lake.upkeep.merge`."""

@@ -1,4 +1,4 @@
-"""Figures for operators: to CloudWatch, to a Prometheus text file, or nowhere.
+"""Metrics for operators: to CloudWatch, to a Prometheus text file, or nowhere.
 
 with publishing(settings) as meter:          # a thread publishes now and then, and at the end
     meter.sampled(probe.sample)              # called before each publication: no work per page

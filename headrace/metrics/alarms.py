@@ -155,8 +155,8 @@ def put_alarms(
 
     Args:
         client: boto3's CloudWatch client.
-        namespace: where the figures go.
-        source: host of the exchange, as in the figures' dimension.
+        namespace: where the metrics go.
+        source: host of the exchange, as in the metrics' dimension.
         limits: what is too much.
         actions: ARNs to tell, of SNS topics for example; also when the alarm is over.
 

@@ -1,4 +1,4 @@
-"""Every figure there is: its name in both worlds, its kind, its unit, what tells its series apart.
+"""Every metric there is: its name in both worlds, its kind, its unit, what tells its series apart.
 
 Prometheus: `headrace_NAME`, with `_total` behind counters, units in the name (its own naming rules,
 https://prometheus.io/docs/practices/naming/). CloudWatch: the name in camel case, in the unit that
@@ -24,7 +24,7 @@ OTHER = "_other"
 
 
 class Kind(StrEnum):
-    """How values of a figure add up over time."""
+    """How values of a metric add up over time."""
 
     COUNTER = "counter"  #: only rises; what is published is what came on top
     GAUGE = "gauge"  #: a value as it is now
@@ -34,7 +34,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One figure.
+    """One metric.
 
     Args:
         name: in Prometheus, without prefix and `_total`.

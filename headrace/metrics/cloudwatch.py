@@ -1,4 +1,4 @@
-"""Figures to CloudWatch, a whole publication in one request.
+"""Metrics to CloudWatch, a whole publication in one request.
 
 `PutMetricData` takes 1,000 data of together 1 MB
 (https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricData.html). Series
@@ -46,7 +46,7 @@ def make_client(region: str | None = None) -> Client:
 
 
 class CloudWatch:
-    """`Sink` that puts figures under a namespace.
+    """`Sink` that puts metrics under a namespace.
 
     Args:
         namespace: as it shows in CloudWatch.

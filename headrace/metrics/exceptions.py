@@ -1,4 +1,4 @@
-"""What can go wrong with figures; none of it may end a run."""
+"""What can go wrong with metrics; none of it may end a run."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from headrace.errors import ConfigurationError, HeadraceError
 
 
 class MetricsSettingError(ConfigurationError):
-    """The setting that says where figures go cannot be used."""
+    """The setting that says where metrics go cannot be used."""
 
     def __init__(self, value: str, problem: str) -> None:
         super().__init__(
@@ -24,7 +24,7 @@ class SinkError(HeadraceError):
     """
 
     def __init__(self, where: str, problem: str, *, hint: str = "") -> None:
-        super().__init__(f"figures did not reach {where}: {problem}", hint=hint)
+        super().__init__(f"metrics did not reach {where}: {problem}", hint=hint)
         self.where = where
 
 

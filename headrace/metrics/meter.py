@@ -53,10 +53,10 @@ class ProductCap:
 
 
 class Meter:
-    """Adds up figures. Safe between threads.
+    """Adds up metrics. Safe between threads.
 
     Args:
-        most_products: series with a product label of their own, per figure.
+        most_products: series with a product label of their own, per metric.
     """
 
     def __init__(self, *, most_products: int = 20) -> None:
@@ -92,7 +92,7 @@ class Meter:
         key = self._key(metric, labels)
         with self._lock:
             known = self._values.setdefault(key, Distribution())
-            assert isinstance(known, Distribution), f"{metric.name} is no figure of times"
+            assert isinstance(known, Distribution), f"{metric.name} is no metric of times"
             known.add(took)
 
     def sampled(self, sampler: Callable[[], None]) -> None:
@@ -100,7 +100,7 @@ class Meter:
         self._samplers.append(sampler)
 
     def sample(self) -> None:
-        """Let every sampler bring its figures up to date."""
+        """Let every sampler bring its metrics up to date."""
         for sampler in self._samplers:
             sampler()
 
@@ -124,7 +124,7 @@ class Meter:
 
     def _number(self, key: tuple[Metric, Labels]) -> float:
         value = self._values.get(key, 0.0)
-        assert not isinstance(value, Distribution), f"{key[0].name} is a figure of times"
+        assert not isinstance(value, Distribution), f"{key[0].name} is a metric of times"
         return value
 
 
@@ -134,7 +134,7 @@ def folded(points: Iterable[Point], cap: ProductCap) -> list[Point]:
 
 
 def without_product(points: Iterable[Point]) -> list[Point]:
-    """What the points of each figure come to over all products; none for figures without them."""
+    """What the points of each metric come to over all products; none for metrics without them."""
     return _merged(
         (point.metric, tuple(label for label in point.labels if label[0] != PRODUCT), point.value)
         for point in points

@@ -15,7 +15,7 @@ from headrace.settings import Settings
 #: What CloudWatch allows in a namespace; those of AWS itself begin with AWS/.
 _NAMESPACE = re.compile(r"(?!AWS/)[A-Za-z0-9._/#-][A-Za-z0-9._/#: -]{0,254}")
 
-#: How long the last figures may take to be delivered.
+#: How long the last metrics may take to be delivered.
 PATIENCE_S = 5.0
 
 
@@ -36,7 +36,7 @@ def check_metrics(text: str) -> tuple[str, str]:
         if not _NAMESPACE.fullmatch(where):
             raise MetricsSettingError(text, "not a namespace that CloudWatch takes")
         return kind, where
-    raise MetricsSettingError(text, "no such place for figures")
+    raise MetricsSettingError(text, "no such place for metrics")
 
 
 def open_sink(text: str, *, most_products: int) -> Sink | None:
@@ -64,7 +64,7 @@ def publishing(
     """A meter that is published as the settings say, for a `with` block; None for nowhere.
 
     Args:
-        settings: say where figures go.
+        settings: say where metrics go.
         patience: asked at the end how many seconds the last of them may take.
 
     Raises:

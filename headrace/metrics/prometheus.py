@@ -120,7 +120,7 @@ class _Families(Collector):
         self._values = values
 
     def collect(self) -> Iterable[Family]:
-        """One family per figure of the catalogue that has a value."""
+        """One family per metric of the catalogue that has a value."""
         for metric in CATALOGUE:
             series = [
                 (labels, value) for (of, labels), value in self._values.items() if of is metric
@@ -157,7 +157,7 @@ def _bound(bound: float) -> str:
 
 
 def _parsed(text: str) -> Values:
-    """The values of the figures in the catalogue; others, of another version, are dropped."""
+    """The values of the metrics in the catalogue; others, of another version, are dropped."""
     values: Values = {}
     by_name = {metric.prometheus_name: metric for metric in CATALOGUE}
     for family in text_string_to_metric_families(text):

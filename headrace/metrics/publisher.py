@@ -1,4 +1,4 @@
-"""The thread that hands figures to a sink, now and then and at the end."""
+"""The thread that hands metrics to a sink, now and then and at the end."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _CLOCK_TICK_S = 0.01
 
 
 class Sink(Protocol):
-    """Where figures go."""
+    """Where metrics go."""
 
     #: Seconds between publications.
     interval_s: float
@@ -39,7 +39,7 @@ class Sink(Protocol):
 
 
 class Publisher:
-    """Publishes a meter's figures to a sink from a thread of its own.
+    """Publishes a meter's metrics to a sink from a thread of its own.
 
     Periods begin at multiples of the interval, so that a CloudWatch minute holds a minute.
 
@@ -66,10 +66,10 @@ class Publisher:
         self._over.set()
         self._thread.join(patience_s)
         if self._thread.is_alive():
-            log.warning("the last figures are not delivered within %g s and are lost", patience_s)
+            log.warning("the last metrics are not delivered within %g s and are lost", patience_s)
 
     def publish(self) -> None:
-        """Take the figures and offer them, with what was not taken before. Never raises."""
+        """Take the metrics and offer them, with what was not taken before. Never raises."""
         self._try(self._meter.sample)
         at, self._period = self._period, self._began()
         self._pending.append((at, self._meter.take()))
@@ -85,7 +85,7 @@ class Publisher:
     def _try(self, work: Callable[[], None]) -> None:
         try:
             work()
-        except Exception as error:  # noqa: BLE001 - no trouble with figures may end a run
+        except Exception as error:  # noqa: BLE001 - no trouble with metrics may end a run
             if not self._failing:
                 log.warning("%s (told once; it is tried again)", str(error) or repr(error))
             self._failing = True

@@ -1,4 +1,4 @@
-"""The figures of a client of an API: requests, answers, the quota's use, the breaker, the run.
+"""The metrics of a client of an API: requests, answers, the quota's use, the breaker, the run.
 
 Nothing here is called per request: the publisher's thread samples the totals that a client keeps
 anyway, before each publication; the breaker and the end of a run happen rarely.
@@ -14,11 +14,11 @@ from headrace.metrics.meter import Meter
 from headrace.quota import BreakerChange, Phase
 
 
-class RequestFigures:
+class RequestMetrics:
     """Feeds a meter from one run's client.
 
     Args:
-        meter: takes the figures.
+        meter: takes the metrics.
         source: host of the API.
         flow: the kind of run.
         stats: of the run's client.

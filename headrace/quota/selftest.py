@@ -12,8 +12,8 @@ from pathlib import Path
 from headrace.quota.config import QuotaConfig
 from headrace.quota.exceptions import PermitTimeout
 from headrace.quota.gate import open_gate
-from headrace.quota.measures import excess, jain, percentile, used_share
 from headrace.quota.rates import QuotaRate
+from headrace.quota.statistics import excess, jain, percentile, used_share
 
 _UNCONTENDED = 500
 

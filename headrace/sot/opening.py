@@ -7,7 +7,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headrace.sot.embedded.charter import DEFAULT_VOLUMES
+from headrace.sot.embedded.manifest import DEFAULT_VOLUMES
 from headrace.sot.embedded.store import EmbeddedStore
 from headrace.sot.exceptions import StoreMisconfigured
 

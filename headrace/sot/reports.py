@@ -11,8 +11,8 @@ from headrace.run.report import Report, Row, Sheet, Status, plain
 from headrace.sot.recovery import RecoverReport
 from headrace.sot.requests import SotRequest
 from headrace.sot.verifying.verify import VerifyReport
-from headrace.sot.writing.measures import ShardMeasures
 from headrace.sot.writing.problems import NAMED
+from headrace.sot.writing.stats import ShardStats
 from headrace.sot.writing.write import WriteReport
 
 
@@ -182,8 +182,8 @@ def report_of_write(run: str, store: str, written: WriteReport) -> SotReport:
     )
 
 
-def shard_row(shard: ShardMeasures) -> dict[str, Any]:
-    """One shard's figures; durations in milliseconds."""
+def shard_row(shard: ShardStats) -> dict[str, Any]:
+    """One shard's metrics; durations in milliseconds."""
     return {
         "shard": shard.shard,
         "symbols": shard.symbols,
@@ -197,7 +197,7 @@ def shard_row(shard: ShardMeasures) -> dict[str, Any]:
     }
 
 
-def _short_row(shard: ShardMeasures) -> dict[str, Any]:
+def _short_row(shard: ShardStats) -> dict[str, Any]:
     """What of it fits a terminal of 80 columns."""
     return {
         "shard": shard.shard,

@@ -11,8 +11,8 @@ import typing
 from importlib import import_module
 
 import pytest
-from support.figures import samples
 from support.looker import SECRET, assert_vault_equals
+from support.metrics import samples
 from support.processes import ended, wait_until
 from support.pulls import Watcher
 
@@ -206,18 +206,18 @@ def test_every_option_of_the_command_is_a_parameter_of_the_flow_and_the_other_wa
     assert all(helps[name].get("description") for name in parameters)
 
 
-def test_figures_of_an_extraction_are_published_by_content_type(sim, vault, tmp_path, monkeypatch):
+def test_metrics_of_an_extraction_are_published_by_content_type(sim, vault, tmp_path, monkeypatch):
     path = tmp_path / "headrace.prom"
     monkeypatch.setenv("HEADRACE_METRICS", f"prometheus:{path}")
     sim.add_fault("respond,status=429,calls=3")
     summary = run(vault, types=["dashboard", "look"])
-    figures = samples(path)
+    metrics = samples(path)
 
-    asked = sum(value for (name, _), value in figures.items() if name == "headrace_requests_total")
+    asked = sum(value for (name, _), value in metrics.items() if name == "headrace_requests_total")
     assert asked == summary.requests
-    assert figures["headrace_rows_total", "dashboard"] == 423
-    assert figures["headrace_rows_total", "look"] == 15
-    assert figures["headrace_missing_ids", "dashboard"] == 0
-    assert figures["headrace_throttled_total", ""] == summary.throttled > 0
-    assert figures["headrace_response_seconds_count", ""] >= summary.requests
-    assert figures["headrace_runs_total", "looker"] == 1
+    assert metrics["headrace_rows_total", "dashboard"] == 423
+    assert metrics["headrace_rows_total", "look"] == 15
+    assert metrics["headrace_missing_ids", "dashboard"] == 0
+    assert metrics["headrace_throttled_total", ""] == summary.throttled > 0
+    assert metrics["headrace_response_seconds_count", ""] >= summary.requests
+    assert metrics["headrace_runs_total", "looker"] == 1

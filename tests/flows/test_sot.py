@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from support.figures import samples
+from support.metrics import samples
 
 from blocks.sot import BlockHeads, SotStoreBlock
 from headrace.cli.main import main
@@ -291,21 +291,21 @@ def test_a_migration_through_the_flow(headrace: Any, log: str, tmp_path: Path) -
     assert (ended.summary["phase"], ended.summary["reads"]) == ("ended", "new")
 
 
-def test_figures_of_a_write_are_published_by_shard(
+def test_metrics_of_a_write_are_published_by_shard(
     headrace: Any, source: Path, log: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "headrace.prom"
     monkeypatch.setenv("HEADRACE_METRICS", f"prometheus:{path}")
     ended = headrace("sot", "write", source, "--store", log, "--shards", 4, "--json")
     assert ended.code == 0, ended.err
-    figures = samples(path)
+    metrics = samples(path)
 
     by_shard = {row["shard"]: row["records"] for row in ended.summary["shards"] if row["records"]}
     for shard, records in by_shard.items():
-        assert figures["headrace_log_records_total", str(shard)] == records
-        assert figures["headrace_log_delay_seconds_count", str(shard)] == records
-        assert figures["headrace_log_commit_seconds_count", str(shard)] >= 1
-        assert figures["headrace_log_queue_bytes", str(shard)] > 0
-    assert figures["headrace_log_skew_ratio", ""] == pytest.approx(ended.summary["skew"], abs=0.01)
-    assert figures["headrace_log_problems_total", ""] == 0
-    assert figures["headrace_runs_total", "sot-write"] == 1
+        assert metrics["headrace_log_records_total", str(shard)] == records
+        assert metrics["headrace_log_delay_seconds_count", str(shard)] == records
+        assert metrics["headrace_log_commit_seconds_count", str(shard)] >= 1
+        assert metrics["headrace_log_queue_bytes", str(shard)] > 0
+    assert metrics["headrace_log_skew_ratio", ""] == pytest.approx(ended.summary["skew"], abs=0.01)
+    assert metrics["headrace_log_problems_total", ""] == 0
+    assert metrics["headrace_runs_total", "sot-write"] == 1

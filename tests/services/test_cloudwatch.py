@@ -1,4 +1,4 @@
-"""CloudWatch as moto answers for it: figures arrive in whole minutes, alarms are there and look at
+"""CloudWatch as moto answers for it: metrics arrive in whole minutes, alarms are there and look at
 them, and a CloudWatch that is away costs a run nothing."""
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def statistic(cloud: Any, namespace: str, name: str, what: str, **dimensions: st
     return [point[what] for point in points]
 
 
-def test_figures_arrive_with_their_units_and_totals_over_products(
+def test_metrics_arrive_with_their_units_and_totals_over_products(
     cloud: Any, namespace: str
 ) -> None:
     meter, took = Meter(most_products=1), Distribution()
@@ -164,7 +164,7 @@ def test_the_default_alarms_are_the_documented_ones(cloud: Any, namespace: str) 
 
 
 def test_alarms_look_at_figures_that_are_published(cloud: Any, namespace: str) -> None:
-    """Same names, same dimensions: an alarm on a figure that nobody publishes never rings."""
+    """Same names, same dimensions: an alarm on a metric that nobody publishes never rings."""
     meter = Meter()
     for metric in (ERRORS, THROTTLED, BREAKER_OPENS):
         meter.count(metric, 1, source=SOURCE)

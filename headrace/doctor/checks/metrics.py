@@ -1,4 +1,4 @@
-"""Whether figures can go where the settings say."""
+"""Whether metrics can go where the settings say."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from headrace.metrics import MetricsSettingError, check_metrics
 
 
 def look_at_metrics(examined: Examined) -> Iterator[Finding]:
-    """The folder of the text file, or the credentials; nothing is sent. No figure stops a run."""
+    """The folder of the text file, or the credentials; nothing is sent. No metric stops a run."""
     try:
         kind, where = check_metrics(examined.settings.metrics)
     except MetricsSettingError:
         yield ok("not looked at: see settings")
         return
     if kind == "none":
-        yield ok("figures go nowhere (HEADRACE_METRICS)")
+        yield ok("metrics go nowhere (HEADRACE_METRICS)")
     elif kind == "prometheus":
         yield _of_file(Path(where).expanduser().absolute())
     else:
@@ -29,7 +29,7 @@ def look_at_metrics(examined: Examined) -> Iterator[Finding]:
 def _of_file(path: Path) -> Finding:
     folder = existing(path.parent)
     if folder.is_dir() and os.access(folder, os.W_OK | os.X_OK):
-        return ok(f"figures go to {path}")
+        return ok(f"metrics go to {path}")
     return warning(f"{path} cannot be written in {folder}", "Give this user the right to write")
 
 
@@ -39,10 +39,10 @@ def _of_credentials(namespace: str) -> Finding:
     session = boto3.session.Session()
     if session.get_credentials() is None:
         return warning(
-            f"figures for CloudWatch namespace {namespace}, but no AWS credentials",
+            f"metrics for CloudWatch namespace {namespace}, but no AWS credentials",
             "Set AWS_PROFILE, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a role",
         )
     if session.region_name is None:
-        return warning(f"figures for CloudWatch namespace {namespace}, but no region",
+        return warning(f"metrics for CloudWatch namespace {namespace}, but no region",
                        "Set AWS_REGION")  # fmt: skip
-    return ok(f"figures go to CloudWatch namespace {namespace} in {session.region_name}")
+    return ok(f"metrics go to CloudWatch namespace {namespace} in {session.region_name}")

@@ -11,16 +11,16 @@ from pathlib import Path
 from typing import Final
 
 from headrace.sot.embedded.asides import Key, key_of, pack_keys, pack_parked, unpack_parked
-from headrace.sot.embedded.charter import (
+from headrace.sot.embedded.entry import Entry, Kind, make
+from headrace.sot.embedded.index import SymbolIndex
+from headrace.sot.embedded.judging import judge
+from headrace.sot.embedded.manifest import (
     DEFAULT_VOLUMES,
     FILE_NAME,
     list_volumes,
     load,
     load_or_make,
 )
-from headrace.sot.embedded.entry import Entry, Kind, make
-from headrace.sot.embedded.index import SymbolIndex
-from headrace.sot.embedded.judging import judge
 from headrace.sot.embedded.volume import Volume
 from headrace.sot.embedded.walk import TornTail
 from headrace.sot.exceptions import DamagedLog, StoreMisconfigured, StoreUnavailable
@@ -55,12 +55,12 @@ class EmbeddedStore:
         report_torn: Callable[[TornTail], None] | None = None,
     ) -> None:
         self._folder = Path(folder).absolute()
-        charter = load_or_make(self._folder, volumes) if create else load(self._folder)
-        if charter is None:
+        manifest = load_or_make(self._folder, volumes) if create else load(self._folder)
+        if manifest is None:
             raise StoreMisconfigured(
                 str(self._folder), "there is none", hint="Write one first: headrace sot write"
             )
-        self.volumes = charter.volumes
+        self.volumes = manifest.volumes
         self.torn: list[TornTail] = []
         self._report_torn = report_torn
         self._open: dict[int, Volume] = {}

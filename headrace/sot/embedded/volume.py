@@ -44,7 +44,7 @@ from headrace.sot.embedded.files import (
 )
 from headrace.sot.embedded.index import SymbolIndex
 from headrace.sot.embedded.tip import TIP_EVERY_ENTRIES, Tip, read_tip, write_tip
-from headrace.sot.embedded.walk import Found, Spoilt, TornTail, walk
+from headrace.sot.embedded.walk import CorruptRange, Found, TornTail, walk
 from headrace.sot.exceptions import DamagedLog, NewerLog, StoreUnavailable
 from headrace.sot.position import Position
 
@@ -307,8 +307,8 @@ class Volume:
                     last = self._take_in(step)
         return last
 
-    def _take_in(self, step: Found | Spoilt) -> Found | None:
-        if isinstance(step, Spoilt):
+    def _take_in(self, step: Found | CorruptRange) -> Found | None:
+        if isinstance(step, CorruptRange):
             self._take_in_spoilt(step)
             self._end = step.end
             return None
@@ -362,7 +362,7 @@ class Volume:
         index.broken(damage)
         self.damages.append(damage)
 
-    def _take_in_spoilt(self, step: Spoilt) -> None:
+    def _take_in_spoilt(self, step: CorruptRange) -> None:
         damage = self._damage(step.offset, step.reason, step.entry)
         self.damages.append(damage)
         if step.entry is None or step.check is None:

@@ -35,7 +35,7 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Spoilt:
+class CorruptRange:
     """A stretch that is not what was written.
 
     Attributes:
@@ -77,7 +77,7 @@ class TornTail:
 
 def walk(
     descriptor: int, where: str, offset: int, size: int, number: int, previous_check: int
-) -> Iterator[Found | Spoilt | TornTail]:
+) -> Iterator[Found | CorruptRange | TornTail]:
     """Everything from `offset` to `size`, in order; a torn tail is the last thing if there is one.
 
     Args:
@@ -105,7 +105,7 @@ def walk(
 
 def _step(
     descriptor: int, where: str, offset: int, size: int, number: int, previous_check: int
-) -> Found | Spoilt | TornTail:
+) -> Found | CorruptRange | TornTail:
     data = os.pread(descriptor, HEADER_BYTES, offset)
     if size - offset < HEADER_BYTES:
         return TornTail(where, offset, size - offset, None)
@@ -119,19 +119,19 @@ def _step(
     check = check_of(data)
     trailer = os.pread(descriptor, HEADER_BYTES, end - HEADER_BYTES)
     if trailer != entry.packed(TRAILER_MAGIC):
-        return Spoilt(offset, end, entry, check, "its second header differs from its first")
+        return CorruptRange(offset, end, entry, check, "its second header differs from its first")
     if entry.number != number or entry.previous_check != previous_check:
         reason = f"it is entry {entry.number}, entry {number} was expected: entries are missing"
         if entry.number == number:
             reason = "the entry before it is not the one it was written behind"
         # The entry itself is sound: what is wrong lies between it and the one before.
-        return Spoilt(offset, offset, None, None, reason)
+        return CorruptRange(offset, offset, None, None, reason)
     return Found(offset, entry, check)
 
 
 def _without_header(
     descriptor: int, where: str, offset: int, size: int, reason: str
-) -> Spoilt | TornTail:
+) -> CorruptRange | TornTail:
     """Find out whose broken header this is by the copy behind the payload."""
     following = _next_header(descriptor, offset + 1, size)
     end = size if following is None else following
@@ -141,10 +141,10 @@ def _without_header(
     except BadEntry:
         if following is None:
             return TornTail(where, offset, size - offset, None)
-        return Spoilt(offset, end, None, None, reason)
+        return CorruptRange(offset, end, None, None, reason)
     if offset + entry.size_bytes != end:
-        return Spoilt(offset, end, None, None, f"{reason}; several entries are concerned")
-    return Spoilt(offset, end, entry, check_of(entry.packed()), reason)
+        return CorruptRange(offset, end, None, None, f"{reason}; several entries are concerned")
+    return CorruptRange(offset, end, entry, check_of(entry.packed()), reason)
 
 
 def _next_header(descriptor: int, offset: int, size: int) -> int | None:

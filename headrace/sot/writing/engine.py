@@ -20,11 +20,11 @@ from typing import Final
 from headrace.sot.exceptions import DamagedLog, StoreUnavailable
 from headrace.sot.store import Answer, Batch, Head, Outcome, SotStore
 from headrace.sot.writing.claiming import Claims
-from headrace.sot.writing.measures import Histogram, ShardMeasures
 from headrace.sot.writing.messages import Ack, Finished, SymbolCount
 from headrace.sot.writing.options import WriteOptions, shard_of
 from headrace.sot.writing.problems import Problems
 from headrace.sot.writing.shard import Shard, SymbolQueue
+from headrace.sot.writing.stats import Histogram, ShardStats
 from headrace.sot.writing.symbol import SymbolWriter
 
 #: A symbol waits for its commit when it is this many batches ahead, and this many commits.
@@ -84,7 +84,7 @@ class Engine:
         self._on_acks = on_acks
         self._on_done = on_done
         self._inbox: SimpleQueue[_Offered | _Answered | _End] = SimpleQueue()
-        self._shards = {number: Shard(ShardMeasures(number)) for number in shards}
+        self._shards = {number: Shard(ShardStats(number)) for number in shards}
         self._queues: dict[int, SymbolQueue] = {}
         self._ready: deque[SymbolQueue] = deque()
         self._problems = Problems()

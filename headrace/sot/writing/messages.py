@@ -12,9 +12,9 @@ from typing import Final
 
 import msgspec
 
-from headrace.sot.writing.measures import Histogram, ShardMeasures
 from headrace.sot.writing.options import WriteOptions
 from headrace.sot.writing.problems import Problem
+from headrace.sot.writing.stats import Histogram, ShardStats
 
 _HEAD: Final = struct.Struct("<dI")
 _ITEM: Final = struct.Struct("<II")
@@ -76,7 +76,7 @@ class SymbolCount(msgspec.Struct):
 class Finished(msgspec.Struct, tag=True):
     """Everything that was sent is judged, committed or parked."""
 
-    shards: list[ShardMeasures]
+    shards: list[ShardStats]
     symbols: list[SymbolCount]
     duplicates: int
     refused: int

@@ -6,7 +6,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from headrace.sot.store import Batch
-from headrace.sot.writing.measures import Histogram, ShardMeasures
+from headrace.sot.writing.stats import Histogram, ShardStats
 from headrace.sot.writing.symbol import SymbolWriter
 
 
@@ -44,7 +44,7 @@ class Shard:
         retry_at_s: no commit before that.
     """
 
-    measures: ShardMeasures
+    measures: ShardStats
     pending: dict[int, SymbolQueue] = field(default_factory=dict)
     pending_records: int = 0
     held_bytes: int = 0

@@ -1,6 +1,6 @@
 """`python -m headrace.sot.writing.worker DOWN UP`: an engine at the end of two pipes.
 
-Not for people: `headrace.sot.writing.crew` starts it. It ends when its pipe does; what it has
+Not for people: `headrace.sot.writing.pool` starts it. It ends when its pipe does; what it has
 acknowledged by then is stored, the rest is not.
 """
 

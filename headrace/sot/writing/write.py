@@ -15,11 +15,11 @@ from headrace.sot.position import Position
 from headrace.sot.sources.chunk import Chunk
 from headrace.sot.sources.reading import Records
 from headrace.sot.store import SotStore
-from headrace.sot.writing.crew import Crew, InProcess, OnAcks, Processes
-from headrace.sot.writing.measures import Histogram, ShardMeasures, skew
 from headrace.sot.writing.messages import Ack, Finished
 from headrace.sot.writing.options import MAX_SHARDS, WriteOptions, processors
+from headrace.sot.writing.pool import InProcess, OnAcks, Processes, WriterPool
 from headrace.sot.writing.problems import Problem, Problems
+from headrace.sot.writing.stats import Histogram, ShardStats, skew
 from headrace.stopping import STOP, StopEvent
 
 
@@ -54,7 +54,7 @@ class WriteReport:
     malformed: MalformedInput | None = None
     stopped: bool = False
     heads: dict[int, Position] = field(default_factory=dict)
-    shards: list[ShardMeasures] = field(default_factory=list)
+    shards: list[ShardStats] = field(default_factory=list)
     delays: dict[int, Histogram] = field(default_factory=dict)
     repairs: list[str] = field(default_factory=list)
     elapsed_s: float = 0.0
@@ -144,7 +144,7 @@ def _located(problems: list[Problem], records: Records) -> list[Problem]:
     ]
 
 
-def _crew(store: SotStore, options: WriteOptions, on_acks: OnAcks) -> Crew:
+def _crew(store: SotStore, options: WriteOptions, on_acks: OnAcks) -> WriterPool:
     count = options.processes
     if count is None:
         count = min(processors(), options.shards) if is_embedded(store.location) else 0

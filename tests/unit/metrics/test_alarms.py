@@ -1,4 +1,4 @@
-"""The rules file: valid YAML, the documented thresholds, and figures that exist."""
+"""The rules file: valid YAML, the documented thresholds, and metrics that exist."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""docs/metrics.md lists every figure as the catalogue has it."""
+"""docs/metrics.md lists every metric as the catalogue has it."""
 
 from pathlib import Path
 

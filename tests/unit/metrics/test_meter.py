@@ -1,4 +1,4 @@
-"""Adding up figures: deltas, totals, times, and the cap on products."""
+"""Adding up metrics: deltas, totals, times, and the cap on products."""
 
 import threading
 

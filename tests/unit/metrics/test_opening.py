@@ -1,4 +1,4 @@
-"""Settings of figures: what they mean, and what is refused in one line."""
+"""Settings of metrics: what they mean, and what is refused in one line."""
 
 import pytest
 
@@ -45,10 +45,10 @@ def test_anything_else_is_refused_with_what_to_write(text):
 
 def test_a_path_is_taken_from_the_folder_in_which_the_run_began(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    sink = open_sink("prometheus:figures/headrace.prom", most_products=1)
+    sink = open_sink("prometheus:metrics/headrace.prom", most_products=1)
 
     assert isinstance(sink, PrometheusFile)
-    assert sink.path == tmp_path / "figures" / "headrace.prom"
+    assert sink.path == tmp_path / "metrics" / "headrace.prom"
 
 
 @pytest.mark.parametrize("products", ["-1", "201", "many"])

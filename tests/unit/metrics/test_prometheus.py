@@ -129,7 +129,7 @@ def test_a_damaged_file_is_told_and_begun_anew(path, caplog):
     assert "damaged" in caplog.text
 
 
-def test_figures_of_others_are_not_kept_but_harmless(path):
+def test_metrics_of_others_are_not_kept_but_harmless(path):
     path.parent.mkdir()
     path.write_text('node_load1 0.5\nheadrace_requests_total{elsewhere="1"} 9\n')
     publish(path, 2)

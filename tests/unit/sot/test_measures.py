@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.sot.writing.measures import Histogram, ShardMeasures, skew
+from headrace.sot.writing.stats import Histogram, ShardStats, skew
 
 
 @given(st.lists(st.floats(0.0001, 100), min_size=1, max_size=200), st.floats(0.01, 1))
@@ -30,6 +30,6 @@ def test_histograms_add_up() -> None:
 
 
 def test_skew_is_one_for_even_shards_and_their_number_for_one_hot() -> None:
-    assert skew([ShardMeasures(0, records=5), ShardMeasures(1, records=5)]) == 1.0
-    assert skew([ShardMeasures(0, records=9), *map(ShardMeasures, range(1, 4))]) == 4.0
-    assert skew([ShardMeasures(0)]) == 0.0
+    assert skew([ShardStats(0, records=5), ShardStats(1, records=5)]) == 1.0
+    assert skew([ShardStats(0, records=9), *map(ShardStats, range(1, 4))]) == 4.0
+    assert skew([ShardStats(0)]) == 0.0

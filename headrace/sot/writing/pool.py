@@ -32,7 +32,7 @@ from headrace.sot.writing.pipe import make_pipe, receive, send
 OnAcks = Callable[[list[Ack]], None]
 
 
-class Crew(Protocol):
+class WriterPool(Protocol):
     """Takes runs of frames; acknowledges them through a callback given to it."""
 
     def send(self, arrived_s: float, runs: dict[int, list[bytes]]) -> None:
@@ -80,7 +80,7 @@ class InProcess:
         self._thread.start()
 
     def send(self, arrived_s: float, runs: dict[int, list[bytes]]) -> None:
-        """See `Crew.send`."""
+        """See `WriterPool.send`."""
         for symbol_id, pieces in sorted(runs.items(), key=lambda item: len(item[1])):
             run = pieces[0] if len(pieces) == 1 else b"".join(pieces)
             if not self._credit.take(len(run)):
@@ -89,14 +89,14 @@ class InProcess:
             self._engine.offer(arrived_s, symbol_id, run)
 
     def finish(self) -> list[Finished]:
-        """See `Crew.finish`."""
+        """See `WriterPool.finish`."""
         self._engine.end()
         self._thread.join()
         self._raise()
         return [self._finished] if self._finished else []
 
     def abandon(self) -> None:
-        """See `Crew.abandon`."""
+        """See `WriterPool.abandon`."""
         self._engine.end()
         self._thread.join()
 
@@ -257,7 +257,7 @@ class Processes:
             raise
 
     def send(self, arrived_s: float, runs: dict[int, list[bytes]]) -> None:
-        """See `Crew.send`."""
+        """See `WriterPool.send`."""
         shares: list[dict[int, bytes]] = [{} for _ in self._workers]
         for symbol_id, pieces in runs.items():
             shard = shard_of(symbol_id, self._options.shards)
@@ -270,13 +270,13 @@ class Processes:
                 self._send_one(self._workers[place], arrived_s, shares[place])
 
     def finish(self) -> list[Finished]:
-        """See `Crew.finish`."""
+        """See `WriterPool.finish`."""
         for worker in self._workers:
             worker.send([END])
         return [worker.finish() for worker in self._workers]
 
     def abandon(self) -> None:
-        """See `Crew.abandon`."""
+        """See `WriterPool.abandon`."""
         for worker in self._workers:
             worker.stop()
 

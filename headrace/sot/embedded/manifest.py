@@ -23,7 +23,7 @@ DEFAULT_VOLUMES: Final = 64
 MAX_VOLUMES: Final = 4096
 
 
-class Charter(msgspec.Struct, frozen=True):
+class StoreManifest(msgspec.Struct, frozen=True):
     """What is fixed for a store.
 
     Attributes:
@@ -35,8 +35,8 @@ class Charter(msgspec.Struct, frozen=True):
     volumes: int
 
 
-def load_or_make(folder: Path, volumes: int) -> Charter:
-    """The charter of `folder`; made, with the folder, if there is none.
+def load_or_make(folder: Path, volumes: int) -> StoreManifest:
+    """The manifest of `folder`; made, with the folder, if there is none.
 
     Raises:
         DamagedLog, NewerLog: it is not what this version writes.
@@ -55,8 +55,8 @@ def load_or_make(folder: Path, volumes: int) -> Charter:
         ) from error
 
 
-def load(folder: Path) -> Charter | None:
-    """The charter of `folder`, None if there is no store.
+def load(folder: Path) -> StoreManifest | None:
+    """The manifest of `folder`, None if there is no store.
 
     Raises:
         DamagedLog, NewerLog: it is not what this version writes, or is missing beside volumes.
@@ -88,7 +88,7 @@ def _make(folder: Path, path: Path, volumes: int) -> None:
     try:
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
-            write_all(descriptor, memoryview(_content(Charter(_KIND, _FORMAT, volumes))), 0)
+            write_all(descriptor, memoryview(_content(StoreManifest(_KIND, _FORMAT, volumes))), 0)
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
@@ -105,31 +105,31 @@ def _refuse_orphans(folder: Path, path: Path) -> None:
         raise _damaged(path, "it is missing, though there are volumes")
 
 
-def _content(charter: Charter) -> bytes:
-    fields = msgspec.json.encode(charter)
+def _content(manifest: StoreManifest) -> bytes:
+    fields = msgspec.json.encode(manifest)
     check = xxh3_64_hexdigest(fields)
     return fields[:-1] + f',"check":"{check}"}}\n'.encode()
 
 
-def _parsed(path: Path, content: bytes) -> Charter:
+def _parsed(path: Path, content: bytes) -> StoreManifest:
     try:
-        charter = msgspec.json.decode(content, type=Charter)
+        manifest = msgspec.json.decode(content, type=StoreManifest)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise _damaged(path, str(error)) from error
-    if content != _content(charter) or charter.kind != _KIND:
+    if content != _content(manifest) or manifest.kind != _KIND:
         raise _damaged(path, "it fails its check")
-    if charter.format > _FORMAT:
-        raise NewerLog(str(path), charter.format, _FORMAT)
-    return charter
+    if manifest.format > _FORMAT:
+        raise NewerLog(str(path), manifest.format, _FORMAT)
+    return manifest
 
 
-def _fitting(folder: Path, charter: Charter) -> Charter:
-    """The charter, unless it is another store's: symbols would be looked for in other volumes."""
+def _fitting(folder: Path, manifest: StoreManifest) -> StoreManifest:
+    """The manifest, unless it is another store's: symbols would be looked for in other volumes."""
     for number, name in list_volumes(folder):
-        if number >= charter.volumes:
-            reason = f"it says {charter.volumes} volumes, but there is {name}"
+        if number >= manifest.volumes:
+            reason = f"it says {manifest.volumes} volumes, but there is {name}"
             raise _damaged(folder / FILE_NAME, reason)
-    return charter
+    return manifest
 
 
 def list_volumes(folder: Path) -> list[tuple[int, str]]:

@@ -1,4 +1,4 @@
-"""The figures of a run of the log: records by shard as they become durable, the rest at the end."""
+"""The metrics of a run of the log: records by shard as they become durable, the rest at the end."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from headrace.metrics import catalogue as names
 from headrace.metrics.distribution import BOUNDS_S, Distribution
 from headrace.metrics.meter import Meter
 from headrace.sot.reports import SotReport
-from headrace.sot.writing.measures import Histogram, ShardMeasures, skew
+from headrace.sot.writing.stats import Histogram, ShardStats, skew
 
 
-class LogFigures:
+class LogMetrics:
     """Feeds a meter from one run of the log. Safe between threads.
 
     Args:
-        meter: takes the figures.
+        meter: takes the metrics.
         source: location of the store.
         flow: the kind of run.
     """
@@ -36,7 +36,7 @@ class LogFigures:
         with self._mutex:
             self._stored[shard] += records
 
-    def written(self, shards: list[ShardMeasures]) -> None:
+    def written(self, shards: list[ShardStats]) -> None:
         """What the shards measured about themselves, once all is durable."""
         for each in shards:
             about = {"source": self._source, "shard": str(each.shard)}
@@ -60,7 +60,7 @@ class LogFigures:
 
 
 def distribution(histogram: Histogram) -> Distribution:
-    """A histogram in the figures' buckets; each duration counts as its bucket's upper bound."""
+    """A histogram in the metrics' buckets; each duration counts as its bucket's upper bound."""
     taken = Distribution()
     for bound_s, count in histogram.bounded():
         if count:

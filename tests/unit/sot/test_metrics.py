@@ -1,4 +1,4 @@
-"""The figures of a run of the log: durable records as they come, the shards' own at the end."""
+"""The metrics of a run of the log: durable records as they come, the shards' own at the end."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import pytest
 from headrace.metrics import Meter
 from headrace.metrics import catalogue as names
 from headrace.run.report import Status
-from headrace.sot.figures import LogFigures, distribution
+from headrace.sot.metrics import LogMetrics, distribution
 from headrace.sot.reports import SotReport
-from headrace.sot.writing.measures import Histogram, ShardMeasures
+from headrace.sot.writing.stats import Histogram, ShardStats
 
 STORE = "/srv/log"
 
@@ -17,7 +17,7 @@ STORE = "/srv/log"
 class World:
     def __init__(self) -> None:
         self.meter = Meter()
-        self.figures = LogFigures(self.meter, source=STORE, flow="sot-write")
+        self.metrics = LogMetrics(self.meter, source=STORE, flow="sot-write")
 
     def published(self) -> dict:
         self.meter.sample()
@@ -34,18 +34,18 @@ def world() -> World:
     return World()
 
 
-def shard(number: int, records: int) -> ShardMeasures:
-    measures = ShardMeasures(number, records=records, queue_bytes=1_000 * number)
+def shard(number: int, records: int) -> ShardStats:
+    measures = ShardStats(number, records=records, queue_bytes=1_000 * number)
     measures.commit.add(0.004, 3)
     measures.delay.add(0.2, records)
     return measures
 
 
 def test_records_are_counted_by_shard_while_the_write_goes_on(world: World) -> None:
-    world.figures.stored(0, 500)
-    world.figures.stored(3, 20)
+    world.metrics.stored(0, 500)
+    world.metrics.stored(3, 20)
     first = world.published()
-    world.figures.stored(0, 100)
+    world.metrics.stored(0, 100)
     second = world.published()
 
     assert (first["log_records", "0"], first["log_records", "3"]) == (500, 20)
@@ -55,7 +55,7 @@ def test_records_are_counted_by_shard_while_the_write_goes_on(world: World) -> N
 def test_the_shards_say_at_the_end_how_long_things_took_and_how_even_they_were(
     world: World,
 ) -> None:
-    world.figures.written([shard(0, 900), shard(1, 100)])
+    world.metrics.written([shard(0, 900), shard(1, 100)])
     found = world.published()
 
     assert found["log_commit_seconds", "1"].count == 3
@@ -65,14 +65,14 @@ def test_the_shards_say_at_the_end_how_long_things_took_and_how_even_they_were(
 
 
 def test_a_write_of_nothing_says_nothing_about_skew(world: World) -> None:
-    world.figures.written([shard(0, 0)])
+    world.metrics.written([shard(0, 0)])
 
     assert ("log_skew_ratio",) not in world.published()
 
 
 def test_how_it_ended_and_what_was_wrong(world: World) -> None:
     before = world.published()
-    world.figures.ended(
+    world.metrics.ended(
         SotReport("run", "write", Status.PARTIAL, STORE, "", 1.0, problems=("a", "b", "c", "d"))
     )
     after = world.published()
@@ -82,8 +82,8 @@ def test_how_it_ended_and_what_was_wrong(world: World) -> None:
 
 
 def test_every_figure_of_the_log_is_fed(world: World) -> None:
-    world.figures.stored(0, 1)
-    world.figures.written([shard(0, 1)])
+    world.metrics.stored(0, 1)
+    world.metrics.written([shard(0, 1)])
 
     fed = {name for name, *_ in world.published()}
     assert fed == {each.name for each in names.CATALOGUE if each.name.startswith("log_")}

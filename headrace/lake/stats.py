@@ -30,7 +30,7 @@ _LOOKS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Stock:
+class LakeStats:
     """What the lake holds of a product at one moment: all of it from the same listing.
 
     Args:
@@ -103,16 +103,16 @@ def totals(raw: RawLake, product: str, lo: int = 1, hi: int = MAX_ID) -> tuple[i
     return _settled(raw, product, lambda listing: _totals(raw, listing.between(lo, hi), lo, hi))
 
 
-def stock(raw: RawLake, product: str) -> Stock:
+def stock(raw: RawLake, product: str) -> LakeStats:
     """What is covered and what is in it, of one moment, although others store meanwhile.
 
     Raises:
         PartUnreadable, ObjectMissing: if a part cannot be read.
     """
 
-    def look(listing: PartListing) -> Stock:
+    def look(listing: PartListing) -> LakeStats:
         rows, holes = _totals(raw, listing.parts, 1, MAX_ID)
-        return Stock(listing.coverage, rows, holes)
+        return LakeStats(listing.coverage, rows, holes)
 
     return _settled(raw, product, look)
 

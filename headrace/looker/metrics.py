@@ -1,4 +1,4 @@
-"""The figures of one extraction beside those of its requests: items by type, and what failed."""
+"""The metrics of one extraction beside those of its requests: items by type, and what failed."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from headrace.looker.extract.progress import ExtractProgress
 from headrace.looker.extract.receipts import ExtractSummary
 from headrace.metrics import catalogue as names
 from headrace.metrics.meter import Meter
-from headrace.metrics.requests import RequestFigures
+from headrace.metrics.requests import RequestMetrics
 
 
-class LookerFigures:
+class ExtractMetrics:
     """Feeds a meter from one extraction; a content type is what a product is elsewhere.
 
     Args:
-        meter: takes the figures.
+        meter: takes the metrics.
         source: host of the Looker.
-        requests: the figures of the run's client.
+        requests: the metrics of the run's client.
         progress: sampled for the items that came.
     """
 
     def __init__(
-        self, meter: Meter, *, source: str, requests: RequestFigures, progress: ExtractProgress
+        self, meter: Meter, *, source: str, requests: RequestMetrics, progress: ExtractProgress
     ) -> None:
         self._meter = meter
         self._source = source

@@ -1,4 +1,4 @@
-"""The figures of a pull: sampled from counters that are there, never asked of the run."""
+"""The metrics of a pull: sampled from counters that are there, never asked of the run."""
 
 from datetime import UTC, datetime
 
@@ -10,8 +10,8 @@ from headrace.lake.exceptions import StoreUnavailable
 from headrace.metrics import Meter
 from headrace.metrics import catalogue as names
 from headrace.metrics.client_stats import ClientStats
-from headrace.metrics.requests import RequestFigures
-from headrace.pull.figures import PullFigures
+from headrace.metrics.requests import RequestMetrics
+from headrace.pull.metrics import PullMetrics
 from headrace.pull.receipts import ProductReceipt
 from headrace.pull.report import Summary
 from headrace.quota import BreakerChange, Phase
@@ -39,7 +39,7 @@ class World:
         self.lake = Lake()
         self.rows = {}
         self.meter = Meter()
-        self.requests = RequestFigures(
+        self.requests = RequestMetrics(
             self.meter,
             source=SOURCE,
             flow="ingest",
@@ -47,7 +47,7 @@ class World:
             per_s=10.0,
             clock=lambda: self.now,
         )
-        self.figures = PullFigures(
+        self.metrics = PullMetrics(
             self.meter,
             source=SOURCE,
             requests=self.requests,
@@ -124,13 +124,13 @@ def test_every_opening_counts_and_nothing_else_of_a_breaker(world):
 
 def test_the_newest_trade_is_asked_for_once_per_publication_after_a_commit(world):
     for _ in range(50):
-        world.figures.told("committed", {"product": "BTC-USD"})
-    world.figures.told("gap", {"product": "ETH-USD"})
-    world.figures.told("committed", {"product": "NEW-USD"})
-    figures = world.published()
+        world.metrics.told("committed", {"product": "BTC-USD"})
+    world.metrics.told("gap", {"product": "ETH-USD"})
+    world.metrics.told("committed", {"product": "NEW-USD"})
+    metrics = world.published()
 
-    assert figures["newest_timestamp_seconds", "BTC-USD"] == 500.0
-    assert ("newest_timestamp_seconds", "NEW-USD") not in figures
+    assert metrics["newest_timestamp_seconds", "BTC-USD"] == 500.0
+    assert ("newest_timestamp_seconds", "NEW-USD") not in metrics
     assert world.lake.asked == ["BTC-USD", "NEW-USD"]
     world.published()
     assert len(world.lake.asked) == 2
@@ -138,7 +138,7 @@ def test_the_newest_trade_is_asked_for_once_per_publication_after_a_commit(world
 
 def test_a_lake_that_fails_costs_the_age_alone(world):
     world.lake.failing = True
-    world.figures.told("committed", {"product": "BTC-USD"})
+    world.metrics.told("committed", {"product": "BTC-USD"})
     world.stats.sent("BTC-USD")
 
     assert world.published()["requests", "BTC-USD"] == 1
@@ -153,7 +153,7 @@ def test_quota_use_is_that_of_the_last_interval_and_nothing_after_the_end(world)
 
     assert send(100, 20.0) == pytest.approx(0.5)
     assert send(90, 10.0) == pytest.approx(0.9)
-    world.figures.ended(summary())
+    world.metrics.ended(summary())
     assert send(10, 10.0) == 0.0
 
 
@@ -161,23 +161,23 @@ def test_the_end_says_what_is_missing_and_how_it_ended(world):
     done = ProductReceipt("BTC-USD", Status.DONE, range=(1, 9))
     torn = ProductReceipt("ETH-USD", Status.FAILED, range=(1, 9), missing=IntervalSet.of((3, 7)))
     none = ProductReceipt("LTC-USD", Status.FAILED)
-    world.figures.ended(summary(done, torn, none, status=Status.PARTIAL))
-    figures = world.published()
+    world.metrics.ended(summary(done, torn, none, status=Status.PARTIAL))
+    metrics = world.published()
 
-    assert (figures["missing_ids", "BTC-USD"], figures["missing_ids", "ETH-USD"]) == (0, 5)
-    assert ("missing_ids", "LTC-USD") not in figures
-    assert figures["runs", "partial"] == 1
+    assert (metrics["missing_ids", "BTC-USD"], metrics["missing_ids", "ETH-USD"]) == (0, 5)
+    assert ("missing_ids", "LTC-USD") not in metrics
+    assert metrics["runs", "partial"] == 1
 
 
 def test_a_run_that_was_stopped_ended_as_that(world):
-    world.figures.ended(summary(stopped=True))
+    world.metrics.ended(summary(stopped=True))
 
     assert world.published()["runs", "stopped"] == 1
 
 
 def test_every_figure_of_the_catalogue_is_fed(world):
-    world.figures.ended(summary(ProductReceipt("BTC-USD", Status.DONE, range=(1, 2))))
-    world.figures.told("committed", {"product": "BTC-USD"})
+    world.metrics.ended(summary(ProductReceipt("BTC-USD", Status.DONE, range=(1, 2))))
+    world.metrics.told("committed", {"product": "BTC-USD"})
     world.stats.sent("BTC-USD")
     world.rows = {"BTC-USD": 1}
 

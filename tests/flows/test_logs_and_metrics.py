@@ -1,4 +1,4 @@
-"""Runs as operators meet them: lines in the UI and on standard error, figures in a file."""
+"""Runs as operators meet them: lines in the UI and on standard error, metrics in a file."""
 
 import io
 import json
@@ -14,7 +14,7 @@ from prefect.client.schemas.filters import LogFilter, LogFilterFlowRunId
 from prefect.logging.handlers import PrefectConsoleHandler
 from prefect.runtime import flow_run
 from rich.console import Console
-from support.figures import samples
+from support.metrics import samples
 
 from flows.backfill import backfill
 from flows.ingest import ingest
@@ -178,7 +178,7 @@ def test_a_bare_thread_speaks_for_the_run_as_well(sim, tmp_path):
     assert any("from a bare thread" in each.message for each in found)
 
 
-def test_figures_of_a_run_are_in_the_file_and_those_of_the_next_on_top(
+def test_metrics_of_a_run_are_in_the_file_and_those_of_the_next_on_top(
     run, sim, tmp_path, monkeypatch
 ):
     path = tmp_path / "headrace.prom"
@@ -205,7 +205,7 @@ def test_figures_of_a_run_are_in_the_file_and_those_of_the_next_on_top(
     assert second["headrace_runs_total", "ingest"] == 1
 
 
-def test_figures_that_cannot_be_written_do_not_break_a_run(run, tmp_path, monkeypatch):
+def test_metrics_that_cannot_be_written_do_not_break_a_run(run, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("HEADRACE_METRICS", f"prometheus:{tmp_path / 'file' / 'x.prom'}")
 

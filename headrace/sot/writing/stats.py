@@ -51,7 +51,7 @@ class Histogram(msgspec.Struct):
             yield min(self.max_s, _BASE_S * math.exp(_GROWTH * bucket)), count
 
 
-class ShardMeasures(msgspec.Struct):
+class ShardStats(msgspec.Struct):
     """One shard of one run.
 
     Attributes:
@@ -82,7 +82,7 @@ class ShardMeasures(msgspec.Struct):
         return self.records / self.elapsed_s if self.elapsed_s else 0.0
 
 
-def skew(shards: list[ShardMeasures]) -> float:
+def skew(shards: list[ShardStats]) -> float:
     """The busiest shard's records over the mean of all shards: 1 is even, `len(shards)` is one hot.
 
     0 if nothing was written.

@@ -1,4 +1,4 @@
-"""The figures of one pull beside those of its requests: what was stored, how old, what is missing.
+"""The metrics of one pull beside those of its requests: what was stored, how old, what is missing.
 
 Nothing here is called per page or per trade; see `headrace.metrics.requests`.
 """
@@ -14,26 +14,26 @@ from headrace.errors import HeadraceError
 from headrace.lake import NewestTrade
 from headrace.metrics import catalogue as names
 from headrace.metrics.meter import Meter
-from headrace.metrics.requests import RequestFigures
+from headrace.metrics.requests import RequestMetrics
 from headrace.pull.report import Summary
 
 log = logging.getLogger(__name__)
 
 
 class Newest(Protocol):
-    """What the figures ask of the lake."""
+    """What the metrics ask of the lake."""
 
     def newest(self, product: str) -> NewestTrade | None:
         """The newest trade stored."""
 
 
-class PullFigures:
+class PullMetrics:
     """Feeds a meter from one run.
 
     Args:
-        meter: takes the figures.
+        meter: takes the metrics.
         source: host of the exchange.
-        requests: the figures of the run's client.
+        requests: the metrics of the run's client.
         lake: asked for the newest trade of a product after its commits, at most once a publication.
         new_rows: trades that the run has stored so far, by product.
     """
@@ -43,7 +43,7 @@ class PullFigures:
         meter: Meter,
         *,
         source: str,
-        requests: RequestFigures,
+        requests: RequestMetrics,
         lake: Newest,
         new_rows: Callable[[], Mapping[str, int]],
     ) -> None:
