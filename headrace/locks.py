@@ -30,10 +30,13 @@ _log = logging.getLogger(__name__)
 DEFAULT_LIMIT_S = 30.0
 #: After a wait of that many seconds the holder is logged.
 LOG_AFTER_S = 5.0
+#: A holder that is stopped is not waited for any longer than that, whatever the limit.
+STOPPED_LIMIT_S = 30.0
 #: Once this process was asked to stop, a wait goes on for at most that many seconds.
 AFTER_STOP_S = 3.0
 _SHORTEST_PAUSE_S = 0.0001
 _LONGEST_PAUSE_S = 0.01
+_LATE_PAUSE_S = 0.1
 # A pause that took longer than that was spent stopped, or starved of the CPU, as the holder may
 # have been: it must not use up the limit.
 _LONGEST_COUNTED_S = 1.0
@@ -63,6 +66,11 @@ class LockHolders:
             f"pid {pid}, which is stopped" if _is_stopped(pid) else f"pid {pid}"
             for pid in self.pids
         )
+
+    @property
+    def are_stopped(self) -> bool:
+        """Whether all of them are; False where the system does not show them."""
+        return bool(self.pids) and all(map(_is_stopped, self.pids))
 
     @property
     def way_out(self) -> str:
@@ -97,8 +105,9 @@ def lock(
 ) -> None:
     """Lock the open file, waiting for other holders up to `limit_s` seconds (`DEFAULT_LIMIT_S`).
 
-    A wait of more than five seconds is logged once, with the holder. Time in which this process
-    was stopped itself does not count; after a request to stop at most three more seconds do.
+    A wait of more than five seconds is logged once, with the holder; one that is stopped is waited
+    for at most 30 s. Time in which this process was stopped itself does not count. After a request
+    to stop the wait goes on for three seconds at most.
 
     Args:
         descriptor: the open file; the lock ends when it is closed or unlocked.
@@ -117,15 +126,18 @@ def lock(
     while True:
         if STOP.is_set():
             until_s = min(until_s, waited_s + AFTER_STOP_S)
-        if waited_s >= until_s:
-            raise LockTimeout(flock_holders(descriptor, path), waited_s)
+        if waited_s >= min(until_s, STOPPED_LIMIT_S):
+            holders = flock_holders(descriptor, path)
+            if waited_s >= until_s or holders.are_stopped:
+                raise LockTimeout(holders, waited_s)
         if waited_s >= LOG_AFTER_S and not logged:
             logged = True
             holders = flock_holders(descriptor, path)
             _log.warning("waiting for the lock on %s, held by %s", path, holders)
         began = monotonic()
         # Short at first: most locks are held for less than a millisecond.
-        pause_s = min(_LONGEST_PAUSE_S, max(_SHORTEST_PAUSE_S, waited_s / 4))
+        longest_s = _LONGEST_PAUSE_S if waited_s < LOG_AFTER_S else _LATE_PAUSE_S
+        pause_s = min(longest_s, max(_SHORTEST_PAUSE_S, waited_s / 4))
         sleep(pause_s * random.uniform(0.5, 1.0))
         if try_lock(descriptor, shared=shared):
             return

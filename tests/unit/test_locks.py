@@ -72,6 +72,15 @@ def test_a_stopped_holder_is_waited_for_with_a_limit_and_a_line(
     assert f"{path}, held by pid {pid}, which is stopped" in caplog.text
 
 
+def test_a_stopped_holder_is_not_waited_for_as_long_as_a_slow_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(locks, "STOPPED_LIMIT_S", 0.2)
+    path = tmp_path / "a.lock"
+    with stopped_holder(path) as pid, named(pid, LockTimeout), locked(path, limit_s=3600):
+        pytest.fail("two held it at once")
+
+
 def test_a_lock_that_is_given_back_in_time_is_taken(tmp_path: Path) -> None:
     path = tmp_path / "a.lock"
     waits = threading.Event()
