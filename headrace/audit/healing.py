@@ -198,7 +198,11 @@ def _other(overlap: Overlap, part: Part) -> Part:
 
 
 def _with_what_names_cannot_tell(anew: Checkpoint, before: Checkpoint) -> Checkpoint:
-    """The newest id that the exchange has shown, and what failed, are in no name."""
+    """The newest id that the exchange has shown, what failed, and where ingests begin."""
     return anew.model_copy(
-        update={"newest": max(anew.newest, before.newest), "failed": before.failed}
+        update={
+            "newest": max(anew.newest, before.newest),
+            "failed": before.failed,
+            "ingest_from": before.ingest_from,
+        }
     )

@@ -47,6 +47,7 @@ def details_table(checkpoint: Checkpoint) -> Table:
         "first trade": f"{checkpoint.first:,}" if checkpoint.first else "not known",
         "watermark": f"{checkpoint.watermark:,}",
         "newest seen": f"{checkpoint.newest:,}",
+        "ingests from": f"{checkpoint.ingest_from:,}" if checkpoint.ingest_from else "not known",
         "covered": _ranges(checkpoint.covered),
         "holes": _ranges(checkpoint.holes),
         "failed": _ranges(checkpoint.failed),

@@ -15,6 +15,7 @@ import msgspec
 import typer
 
 from headrace.cli.deployments.plan import default_plan_path, read_plan
+from headrace.cli.deployments.schedules import Schedule, schedules_of, switch_schedules
 from headrace.cli.deployments.serving import beside_of, wait_until_served
 from headrace.cli.server.configured import configured_api
 from headrace.cli.server.managed import ManagedServer
@@ -43,11 +44,21 @@ def up(
             show_default=False,
         ),
     ] = None,
+    schedules: Annotated[
+        bool | None,
+        typer.Option(
+            "--schedules/--no-schedules",
+            help="Switch the schedules of that file on, or all of them off. Default: as they are; "
+            "a new one is off.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Start the local Prefect server with its deployments, and keep both until `headrace down`.
 
-    Runs that are started from the UI or by a schedule work in the folder in which you type this.
+    Nothing runs by itself until its schedule is switched on, with --schedules or in the UI. Runs
+    that are started from the UI or by a schedule work in the folder in which you type this.
     """
     began = time.monotonic()
     plan = (deployments or default_plan_path()).absolute()
@@ -55,6 +66,11 @@ def up(
     server = ManagedServer(load_settings().home)
     running = server.up(port=port, beside=[beside_of(server, plan, Path.cwd())])
     served = wait_until_served(server)
+    serves = read_plan(Path(served.plan))
+    if schedules is None:
+        planned = schedules_of(running.port, serves)
+    else:
+        planned = switch_schedules(running.port, serves, on=schedules)
     elapsed_s = round(time.monotonic() - began, 1)
     _warn_of_configured_api()
     if as_json:
@@ -67,6 +83,7 @@ def up(
                 "started_now": running.started_now,
                 "deployments": served.deployments,
                 "folder": served.folder,
+                "schedules": {each.words: each.active for each in planned},
                 "elapsed_s": elapsed_s,
             }
         )
@@ -74,8 +91,18 @@ def up(
     state = f"up, started in {elapsed_s} s" if running.started_now else "up already"
     typer.echo(f"Prefect is {state}. UI: {running.ui_url}  (end it with `headrace down`)")
     typer.echo(f"{len(served.deployments)} deployments; their runs work in {served.folder}")
+    typer.echo(_schedule_line(planned))
     if served.plan != str(plan):
         _warn(f"They are still those of {served.plan}; `headrace down` first to serve {plan}.")
+
+
+def _schedule_line(planned: list[Schedule]) -> str:
+    if on := [each.words for each in planned if each.active]:
+        return f"Schedules on: {', '.join(on)}"
+    return (
+        "All schedules are off: nothing runs by itself. Switch them on with "
+        "`headrace up --schedules` or in the UI"
+    )
 
 
 def down(

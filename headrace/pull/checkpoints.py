@@ -16,7 +16,7 @@ from headrace.coverage import IntervalSet, Range
 from headrace.pull.exceptions import CheckpointTooNew, CheckpointUnreadable
 
 #: Raised with every change that an older version would misread.
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 
 class Checkpoint(BaseModel):
@@ -33,6 +33,7 @@ class Checkpoint(BaseModel):
         first: the lowest trade, once it is known that none is below it; 0 before that.
         watermark: the highest id at or below which nothing is missing.
         newest: the newest id that the exchange has shown.
+        ingest_from: the lowest id that ingests answer for; 0 before the first one.
         fencing_token: of the lease under which this was written.
         run_id: the run that wrote it.
         updated_at: when, UTC.
@@ -51,6 +52,7 @@ class Checkpoint(BaseModel):
     first: int = Field(default=0, ge=0)
     watermark: int = Field(default=0, ge=0)
     newest: int = Field(default=0, ge=0)
+    ingest_from: int = Field(default=0, ge=0)
     fencing_token: int = 0
     run_id: str = ""
     updated_at: datetime
@@ -108,7 +110,12 @@ def _from_version_0(stored: dict[str, Any]) -> dict[str, Any]:
     return {**stored, "schema_version": 1, "rows": 0, "first": 0}
 
 
-_UPGRADES = {0: _from_version_0}
+def _from_version_1(stored: dict[str, Any]) -> dict[str, Any]:
+    """Before ingests could begin above the first trade; 0 lets the lake say where they do."""
+    return {**stored, "schema_version": 2, "ingest_from": 0}
+
+
+_UPGRADES = {0: _from_version_0, 1: _from_version_1}
 
 
 def noted_token(checkpoints: CheckpointStore, source: str, product: str) -> int:

@@ -153,6 +153,7 @@ class ProductJob:
             failed_before=IntervalSet(self._before.failed) if self._before else EMPTY,
             lane=self._lane,
             beyond=self._left_to_backfill(),
+            ingest_from=self._before.ingest_from if self._before else 0,
         )
         self._fetching = self._fetching_of(covered)
         if lease is not None:
@@ -421,6 +422,8 @@ class ProductJob:
             first=history.first if history else 0,
             watermark=self._watermark(),
             newest=self._newest(),
+            ingest_from=self._survey.ingest_from
+            or (self._before.ingest_from if self._before else 0),
             fencing_token=token,
             run_id=self._run_id,
             updated_at=datetime.now(UTC),

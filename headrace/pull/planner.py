@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -20,6 +22,11 @@ from headrace.pull.exceptions import LakeAhead
 from headrace.pull.request import PullRequest
 from headrace.quota import Lane
 
+log = logging.getLogger(__name__)
+
+#: The first id at or after a moment.
+Since = Callable[[datetime], int]
+
 
 @dataclass(frozen=True, slots=True)
 class Survey:
@@ -32,6 +39,7 @@ class Survey:
         missing: ids of `asked` that the lake does not answer for.
         to_fetch: the same in whole pages of the grid.
         seen: the pages that answered, which need not be asked for again.
+        ingest_from: the lowest id that ingests answer for; 0 if none has begun yet.
     """
 
     history: History | None = None
@@ -40,6 +48,7 @@ class Survey:
     missing: IntervalSet = EMPTY
     to_fetch: IntervalSet = EMPTY
     seen: tuple[Page, ...] = ()
+    ingest_from: int = 0
 
 
 def survey(
@@ -53,6 +62,7 @@ def survey(
     failed_before: IntervalSet,
     lane: Lane,
     beyond: int = 0,
+    ingest_from: int = 0,
     now: datetime | None = None,
 ) -> Survey:
     """Ask the exchange for what is not known, and work out what is missing.
@@ -64,6 +74,7 @@ def survey(
             older than that, since it comes from a cache.
         failed_before: ranges that the last run tried and did not get.
         beyond: ids up to this are somebody else's to fetch.
+        ingest_from: the lowest id that earlier ingests answered for; 0 if that is not known.
 
     Raises:
         LakeAhead: the exchange shows no trade, although some are stored.
@@ -73,10 +84,19 @@ def survey(
     if history is None:
         return Survey()
     first, newest = history.first, history.newest
-    begin, end = _asked(client, request, product, history, covered, lane, now)
+    now = now or datetime.now(UTC)
+
+    def since(moment: datetime) -> int:
+        return first_id_since(client, product, moment, history, lane=lane)
+
+    begin, end = _asked(request, history, since, now)
+    if request.planner == "ingest" and not beyond:
+        begin = ingest_from = _ingest_from(
+            request, product, history, covered, ingest_from, since, now
+        )
     begin, end = max(begin, first, beyond + 1), min(end, newest)
     if end < begin:
-        return Survey(history)
+        return Survey(history, ingest_from=ingest_from)
     missing = covered.gaps(begin, end)
     if request.full_refresh:
         missing = IntervalSet.of((begin, end))
@@ -84,7 +104,9 @@ def survey(
         missing = missing & failed_before
     proven_empty = covered.gaps(1, (first - 1) // PAGE_LIMIT * PAGE_LIMIT)
     to_fetch = whole_pages(missing, newest)
-    return Survey(history, (begin, end), proven_empty, missing, to_fetch, seen)
+    return Survey(
+        history, (begin, end), proven_empty, missing, to_fetch, seen, ingest_from=ingest_from
+    )
 
 
 def _history(
@@ -106,31 +128,54 @@ def _history(
     return History(first_stored or newest, newest), seen
 
 
-def _asked(
-    client: ExchangeClient,
-    request: PullRequest,
-    product: str,
-    history: History,
-    covered: IntervalSet,
-    lane: Lane,
-    now: datetime | None,
-) -> Range:
+def _asked(request: PullRequest, history: History, since: Since, now: datetime) -> Range:
     """The range that the request means for this product, before it is cut to what exists."""
-
-    def since(moment: datetime) -> int:
-        return first_id_since(client, product, moment, history, lane=lane)
-
     begin, end = history.first, history.newest
     if request.from_id is not None:
         begin = request.from_id
     elif request.since is not None:
         begin = since(request.since)
     elif request.last is not None:
-        begin = since((now or datetime.now(UTC)) - request.last)
-    elif request.planner == "ingest":
-        begin = covered.watermark(history.first) + 1
+        begin = since(now - request.last)
     if request.to_id is not None:
         end = request.to_id
     elif request.until is not None:
         end = since(request.until + timedelta(microseconds=1)) - 1
     return begin, end
+
+
+def _ingest_from(
+    request: PullRequest,
+    product: str,
+    history: History,
+    covered: IntervalSet,
+    noted: int,
+    since: Since,
+    now: datetime,
+) -> int:
+    """The lowest id that ingests of the product answer for: what is below is left to a backfill.
+
+    The whole history where the lake has its beginning; else where earlier ingests began, or the
+    lake does. Where it holds nothing, the last hours up to now, and the newest page at least: a
+    history of years would take hours at the quota, which nobody has asked for.
+    """
+    if covered.watermark(history.first) >= history.first:
+        return history.first
+    if noted:
+        return noted
+    held = covered & IntervalSet.of((history.first, history.newest))
+    if held.first is not None:
+        return held.first
+    if not request.first_ingest_hours:
+        return history.first
+    begin = min(since(now - timedelta(hours=request.first_ingest_hours)), history.newest)
+    if begin > history.first:
+        log.warning(
+            "%s: the lake holds nothing of it, so this first ingest takes the last %d h, from "
+            "trade %d on; `headrace backfill %s` fetches what is before",
+            product,
+            request.first_ingest_hours,
+            begin,
+            product,
+        )
+    return begin

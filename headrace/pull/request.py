@@ -150,7 +150,7 @@ class PullRequest(ExchangeAccess):
     `until` and `last` become ids by asking the exchange. None leaves an end open.
     """
 
-    internal: ClassVar[frozenset[str]] = frozenset({"planner"})
+    internal: ClassVar[frozenset[str]] = frozenset({"planner", "first_ingest_hours"})
 
     products: Annotated[
         tuple[str, ...],
@@ -243,6 +243,18 @@ class PullRequest(ExchangeAccess):
             examples=[0, 16],
         ),
     ] = 0
+
+    first_ingest_hours: Annotated[
+        int,
+        Field(
+            ge=0,
+            le=876_600,
+            title="First ingest, in hours",
+            description="Of a product of which the lake holds nothing only so many hours are "
+            "fetched; 0 for all of its history.",
+            examples=[24, 168],
+        ),
+    ] = 24
 
     @field_validator("products", mode="before")
     @classmethod

@@ -29,7 +29,7 @@ from headrace.coverage import EMPTY, IntervalSet
 from headrace.lake import PartListing
 from headrace.lake.faults import Action, Fault, denied, unavailable
 from headrace.lake.names import PartName
-from headrace.pull.checkpoints import Checkpoint, read_checkpoint
+from headrace.pull.checkpoints import SCHEMA_VERSION, Checkpoint, read_checkpoint
 from headrace.pull.exceptions import NothingToRebuild
 from headrace.pull.rebuild import rebuild
 from headrace.pull.turns import Turns
@@ -280,7 +280,8 @@ class PullMachine(RuleBasedStateMachine):
     def checkpoint_damaged(self) -> bool:
         stored = self.world.checkpoint
         return bool(stored) and (
-            (stored["schema_version"], stored["product"]) != (1, PRODUCT) or stored["rows"] < 0
+            (stored["schema_version"], stored["product"]) != (SCHEMA_VERSION, PRODUCT)
+            or stored["rows"] < 0
         )
 
     def everybody_is_troubled(self) -> None:

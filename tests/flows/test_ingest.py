@@ -24,7 +24,8 @@ def lake(tmp_path):
 
 
 def ingest(sim, lake, *products, **parameters):
-    return run_pull("ingest", sim, lake, products, **{**QUICK, **parameters})
+    whole = {"first_ingest_hours": 0}
+    return run_pull("ingest", sim, lake, products, **{**QUICK, **whole, **parameters})
 
 
 def test_everything_new_is_taken_whether_less_than_a_page_or_many(lake):
@@ -147,3 +148,63 @@ def test_a_second_run_of_the_kind_ends_at_once_and_touches_nothing(lake):
             assert of_product(summary, "ETH-USD").status is Status.DONE
             assert coverage(lake, "BTC-USD") == []
         assert ingest(sim, lake, "BTC-USD").status is Status.DONE
+
+
+#: A trade every 20 s: a day is 4,320 of these 23 days.
+SLOW = "BTC-USD:100000,trades_per_s=0.05"
+DAY = 4_320
+
+
+def test_a_first_ingest_takes_the_last_day_and_later_ones_go_on_from_there(lake, caplog):
+    with SimulatedExchange(SLOW, seed=1) as sim:
+        receipt = of_product(ingest(sim, lake, "BTC-USD", first_ingest_hours=24), "BTC-USD")
+        begin, newest = receipt.range
+        assert (receipt.status, newest) == (Status.DONE, 100_000)
+        assert 100_000 - DAY - 10 < begin <= 100_000 - DAY + 10
+        # Both ends, 7 halvings down to a page and that page, 5 pages of trades.
+        assert receipt.requests <= 2 + 8 + 5
+        assert "first ingest takes the last 24 h" in caplog.text
+        assert "`headrace backfill BTC-USD` fetches what is before" in caplog.text
+        caplog.clear()
+        sim.grow("BTC-USD", 1500)
+        later = of_product(ingest(sim, lake, "BTC-USD", first_ingest_hours=24), "BTC-USD")
+        assert (later.status, later.range, later.new_rows) == (
+            Status.DONE,
+            (begin, 101_500),
+            1500,
+        )
+        assert "first ingest" not in caplog.text
+        run_backfill(sim, lake, ["BTC-USD"], **QUICK)
+        assert_lake_equals_source(lake, sim, "BTC-USD")
+        sim.grow("BTC-USD", 10)
+        last = of_product(ingest(sim, lake, "BTC-USD", first_ingest_hours=24), "BTC-USD")
+        assert (last.new_rows, last.watermark) == (10, 101_510)
+
+
+def test_what_a_first_ingest_could_not_get_is_fetched_by_the_next(lake):
+    """Also at its lower end, where the lake alone does not say that it was wanted."""
+    with SimulatedExchange(SLOW, seed=1) as sim:
+        fault = sim.add_fault(Fault(action=Respond(status=400), cursor=97_001))
+        first = of_product(
+            ingest(sim, lake, "BTC-USD", first_ingest_hours=24, pages_per_chunk=1), "BTC-USD"
+        )
+        assert first.failed_chunks == ((96_001, 97_000),)
+        sim.remove_fault(fault)
+        second = of_product(ingest(sim, lake, "BTC-USD", first_ingest_hours=24), "BTC-USD")
+        assert (second.status, second.range) == (Status.DONE, first.range)
+        assert coverage(lake, "BTC-USD") == [[95_001, 100_000]]
+
+
+def test_a_first_ingest_of_a_product_without_trades_that_day_takes_the_newest_page(lake):
+    with SimulatedExchange("BTC-USD:5000,trades_per_s=0.00001", seed=1) as sim:
+        receipt = of_product(ingest(sim, lake, "BTC-USD", first_ingest_hours=1), "BTC-USD")
+        assert (receipt.status, receipt.range) == (Status.DONE, (5000, 5000))
+        assert coverage(lake, "BTC-USD") == [[4001, 5000]]
+
+
+def test_an_ingest_after_a_backfill_of_a_part_goes_on_from_that_part(lake):
+    with SimulatedExchange("BTC-USD:20000", seed=1) as sim:
+        run_backfill(sim, lake, ["BTC-USD"], from_id=5001, to_id=7000, **QUICK)
+        receipt = of_product(ingest(sim, lake, "BTC-USD", first_ingest_hours=24), "BTC-USD")
+        assert (receipt.status, receipt.range) == (Status.DONE, (5001, 20_000))
+        assert coverage(lake, "BTC-USD") == [[5001, 20_000]]

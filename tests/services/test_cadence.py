@@ -40,7 +40,7 @@ def test_sixty_runs_with_a_pause(tmp_path: Path) -> None:
         SimulatedExchange("BTC-USD:3000,growth_per_s=150", seed=9) as sim,
         served(tmp_path, sim) as server,
     ):
-        server.up("--deployments", "plan.yaml")
+        server.up("--deployments", "plan.yaml", "--schedules")
         wait_until(lambda: len(ended(server)) >= 15, 400, "the first runs")
         early = memory(server)
         paused = [runner(server), supervisor(server)]

@@ -83,7 +83,26 @@ def test_what_the_server_has_is_what_the_file_says(server: Server, planned) -> N
     assert [
         (each["slug"], each["schedule"].get("cron"), each["schedule"]["timezone"], each["active"])
         for each in deployment["schedules"]
-    ] == [(each.key, each.cron, each.timezone, each.active) for each in planned.schedules]
+    ] == [(each.key, each.cron, each.timezone, False) for each in planned.schedules]
+
+
+def test_nothing_runs_by_itself_until_schedules_are_switched_on(server: Server) -> None:
+    off = dict.fromkeys(server.up()["schedules"], False)
+    assert server.answer["schedules"] == off
+    wanted = {
+        f"{each.function}/{schedule.key}": schedule.active
+        for each in PLAN.deployments
+        for schedule in each.schedules
+    }
+    try:
+        assert server.up("--schedules")["schedules"] == wanted
+        assert off.keys() == wanted.keys()
+        assert server.up()["schedules"] == wanted, "switches stay as they are"
+        said = server.command("up").stdout
+        assert "Schedules on: ingest/every-5-minutes" in said
+    finally:
+        assert server.up("--no-schedules")["schedules"] == off
+    assert "All schedules are off" in server.command("up").stdout
 
 
 def test_the_server_has_the_blocks_and_the_alarms(server: Server) -> None:
@@ -214,13 +233,14 @@ def test_up_again_changes_nothing_and_minds_a_switch(server: Server) -> None:
     deployment = server.deployment("ingest/every-5-minutes")
     [schedule] = deployment["schedules"]
     path = f"/deployments/{deployment['id']}/schedules/{schedule['id']}"
-    server.ask("PATCH", path, {"active": False})
+    server.ask("PATCH", path, {"active": True})
     server.up()
     assert services_of(server) == before
     server.command("down")
     server.up()
     [schedule] = server.deployment("ingest/every-5-minutes")["schedules"]
-    assert (schedule["active"], schedule["slug"]) == (False, "every-5-minutes")
+    assert (schedule["active"], schedule["slug"]) == (True, "every-5-minutes")
+    server.up("--no-schedules")
 
 
 @pytest.mark.slow

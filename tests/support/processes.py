@@ -87,6 +87,7 @@ class Headrace:
             *(word.format(flow=flow) for word in command),
             *(product, "--json", "--rate", "none"),
             *("--base-url", self.sim.url, "--lake", lake or self.place.location),
+            *(("--first-ingest-hours", "0") if flow == "ingest" else ()),
             *(options or SMALL_CHUNKS),
             **environment,
         )

@@ -389,6 +389,8 @@ class PullProcess:
             lake=LAKE,
             base_url="http://127.0.0.1:1",
             rate="none",
+            # The trades of this world are older than any hour that an ingest would begin at.
+            first_ingest_hours=0,
             **options,
         )
         self.job = ProductJob(

@@ -29,3 +29,13 @@ class ServingFailed(HeadraceError):
         )
         self.problem = problem
         self.log_path = log_path
+
+
+class SchedulesUnknown(HeadraceError):
+    """The server does not say which schedules are on, or does not switch them."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(
+            f"the schedules cannot be read or switched: {problem}",
+            hint="The deployments are served; see the schedules in the UI, or repeat the command",
+        )

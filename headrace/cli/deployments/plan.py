@@ -28,7 +28,8 @@ class _Section(BaseModel):
 class PlannedSchedule(_Section):
     """When a deployment runs by itself: by cron or every so many seconds, in UTC.
 
-    `slug` is what it is found again by; one that has none is known by its times.
+    `slug` is what it is found again by; one that has none is known by its times. `active` says
+    whether `headrace up --schedules` switches it on; `prefect deploy` takes it at its word.
     """
 
     slug: str = ""

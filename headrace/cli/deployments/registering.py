@@ -1,8 +1,8 @@
 """Tell the server what can be started here: deployments and their schedules.
 
-As often as you like, and with two requests where nothing has changed. A schedule that somebody
-switched off in the UI stays off, and one that somebody made there stays; a schedule that has left
-the list goes.
+As often as you like, and with two requests where nothing has changed. A new schedule is off until
+it is switched on (`schedules`, or in the UI), and switches stay as they are; so does a schedule
+that was made in the UI. A schedule that has left the list goes.
 """
 
 from __future__ import annotations
@@ -199,9 +199,8 @@ def _same(stored: Any, planned: PlannedSchedule) -> bool:
 
 
 def _new(schedule: PlannedSchedule) -> DeploymentScheduleCreate:
-    return DeploymentScheduleCreate(
-        schedule=_times(schedule), active=schedule.active, slug=schedule.key
-    )
+    # Off: serving starts no work that nobody has asked for.
+    return DeploymentScheduleCreate(schedule=_times(schedule), active=False, slug=schedule.key)
 
 
 def _times(schedule: PlannedSchedule) -> CronSchedule | IntervalSchedule:
