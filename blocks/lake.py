@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Literal
 
 from prefect.blocks.core import Block
-from pydantic import Field, SecretStr
+from pydantic import Field, SecretStr, ValidationError
 
 from headrace.lake import Lake as OpenLake
 from headrace.lake import S3Settings, Store, open_lake
+from headrace.lake.exceptions import LakeUnusable
 from headrace.lake.opening import make_store
+from headrace.lake.s3_settings import AddressingStyle, Encryption
 from headrace.stopping import STOP, StopEvent
 
 
@@ -34,6 +36,22 @@ class Lake(Block):
         default=None, description="Access key; empty for boto3's usual chain."
     )
     secret_access_key: SecretStr | None = Field(default=None, description="Its secret.")
+    session_token: SecretStr | None = Field(
+        default=None, description="Session token of temporary keys."
+    )
+    profile: str | None = Field(
+        default=None, description="Profile of ~/.aws; empty for AWS_PROFILE."
+    )
+    server_side_encryption: Encryption | None = Field(
+        default=None, description="What every object is stored with, for buckets that demand it."
+    )
+    kms_key_id: str | None = Field(
+        default=None, description="KMS key that encrypts; empty for the bucket's own."
+    )
+    addressing_style: AddressingStyle = Field(
+        default="auto",
+        description="Bucket in the path or in the host name; auto is path with an endpoint.",
+    )
     checksums: Literal["when_supported", "when_required"] = Field(
         default="when_supported",
         description="when_required for stores that refuse checksum headers.",
@@ -56,10 +74,18 @@ class Lake(Block):
         return make_store(self.location, s3=self._s3())
 
     def _s3(self) -> S3Settings:
-        return S3Settings(
-            endpoint_url=self.endpoint_url or None,
-            region=self.region or None,
-            access_key_id=self.access_key_id or None,
-            secret_access_key=self.secret_access_key,
-            checksums=self.checksums,
-        )
+        try:
+            return S3Settings(
+                endpoint_url=self.endpoint_url or None,
+                region=self.region or None,
+                access_key_id=self.access_key_id or None,
+                secret_access_key=self.secret_access_key,
+                session_token=self.session_token,
+                profile=self.profile or None,
+                server_side_encryption=self.server_side_encryption,
+                kms_key_id=self.kms_key_id or None,
+                addressing_style=self.addressing_style,
+                checksums=self.checksums,
+            )
+        except ValidationError as error:
+            raise LakeUnusable(self.location, error.errors()[0]["msg"]) from error

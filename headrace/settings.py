@@ -71,6 +71,16 @@ class Settings(BaseSettings):
         default=20, description="Products with series of their own; all others are one."
     )
 
+    s3_server_side_encryption: Literal["", "AES256", "aws:kms", "aws:kms:dsse"] = Field(
+        default="", description="What every object is stored with, for buckets that demand it."
+    )
+    s3_kms_key_id: str = Field(
+        default="", description="Which KMS key encrypts; empty for the bucket's own."
+    )
+    s3_addressing_style: Literal["auto", "path", "virtual"] = Field(
+        default="auto",
+        description="Where the bucket's name stands; auto is path where an endpoint is set.",
+    )
     docs_url: str = Field(
         default="", description="Where this documentation is served, for links in the UI."
     )

@@ -11,7 +11,7 @@ from prefect.states import Completed, Failed, State
 from prefect.task_runners import ThreadPoolTaskRunner
 
 from headrace.errors import HeadraceError
-from headrace.lake.s3_settings import S3Settings
+from headrace.lake.s3_settings import s3_from_environment
 from headrace.pull.exceptions import CheckpointNotSaved
 from headrace.sot.heads import HeadsUnreadable
 from headrace.sot.position import Position
@@ -58,7 +58,8 @@ class Writing:
         Raises:
             SourceUnusable, LakeUnusable, StoreError: there is nothing to read.
         """
-        self._places = find_places(self._run.request.source, s3=S3Settings(), stop=self._run.stop)
+        source, s3 = self._run.request.source, s3_from_environment()
+        self._places = find_places(source, s3=s3, stop=self._run.stop)
         self._thread.start()
 
     def heads_since(self) -> dict[int, Position]:

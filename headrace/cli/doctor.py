@@ -22,15 +22,16 @@ from headrace.doctor import CHECKS, Api, Examined, Looked, Severity, examine
 from headrace.doctor.checks.api import api_headers
 from headrace.doctor.runner import LIMIT_S
 from headrace.errors import ConfigurationError
-from headrace.lake import S3Settings, Store
+from headrace.lake import Store
 from headrace.lake.opening import make_store
+from headrace.lake.s3_settings import s3_from_environment
 from headrace.pull.request import BLOCK_PREFIX
 from headrace.settings import Settings, load_settings
 
 _STYLES = {Severity.OK: "green", Severity.WARNING: "yellow", Severity.PROBLEM: "red"}
 
 #: A store that does not answer is told as such soon.
-_HASTY = S3Settings(connect_timeout_s=3, read_timeout_s=5, give_up_after_s=4, longest_pause_s=1)
+_HASTY = {"connect_timeout_s": 3, "read_timeout_s": 5, "give_up_after_s": 4, "longest_pause_s": 1}
 
 
 def doctor(
@@ -115,7 +116,7 @@ def _server_record(home: Path) -> ProcessRecord | None:
 
 def _opener(place: str, home: Path) -> Callable[[], Store]:
     if not place.startswith(BLOCK_PREFIX):
-        return lambda: make_store(place, s3=_HASTY)
+        return lambda: make_store(place, s3=s3_from_environment(**_HASTY))
     return lambda: _store_of_block(place, home)
 
 

@@ -9,7 +9,7 @@ from headrace.lake.exceptions import LakeUnusable, StoreError
 from headrace.lake.grid import DEFAULT_CELL_PAGES, load_or_create_grid
 from headrace.lake.local import LocalStore
 from headrace.lake.raw import RawLake
-from headrace.lake.s3_settings import S3Settings, s3_location
+from headrace.lake.s3_settings import S3Settings, s3_from_environment, s3_location
 from headrace.lake.store import Store
 from headrace.stopping import STOP, StopEvent
 
@@ -116,11 +116,16 @@ def _s3(
     location: str, bucket: str, prefix: str, settings: S3Settings | None, stop: StopEvent
 ) -> Store:
     # boto3 takes half a second to import, which a local lake need not pay.
-    from botocore.exceptions import BotoCoreError
+    from botocore.exceptions import BotoCoreError, ConfigParseError, ProfileNotFound
 
     from headrace.lake.s3 import S3Store
 
     try:
-        return S3Store(bucket, prefix, settings, stop=stop)
+        return S3Store(bucket, prefix, settings or s3_from_environment(), stop=stop)
+    except ProfileNotFound as error:
+        hint = "Correct AWS_PROFILE (or the block's profile); `aws configure list-profiles` has all"
+        raise LakeUnusable(location, str(error), hint=hint) from error
+    except ConfigParseError as error:
+        raise LakeUnusable(location, str(error), hint="Correct that file") from error
     except (ValueError, BotoCoreError) as error:
         raise LakeUnusable(location, str(error), hint="Look at the endpoint URL") from error

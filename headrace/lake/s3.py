@@ -184,7 +184,11 @@ class S3Store:
     def _put(self, key: str, content: bytes, guard: Guard, **condition: Any) -> None:
         guard()
         self._client.put_object(
-            Bucket=self._bucket, Key=self._prefix + key, Body=content, **condition
+            Bucket=self._bucket,
+            Key=self._prefix + key,
+            Body=content,
+            **self._settings.encryption,  # type: ignore[arg-type]
+            **condition,
         )
 
     def _create(self, key: str, content: bytes, guard: Guard, nth: int) -> bool:
@@ -275,15 +279,20 @@ class _ConditionUnsupported(Exception):
 
 
 def _make_session(settings: S3Settings) -> boto3.Session:
-    secret = settings.secret_access_key
+    secret, token = settings.secret_access_key, settings.session_token
     return boto3.Session(
         region_name=settings.region,
+        profile_name=settings.profile,
         aws_access_key_id=settings.access_key_id,
         aws_secret_access_key=secret.get_secret_value() if secret else None,
+        aws_session_token=token.get_secret_value() if token else None,
     )
 
 
 def _make_client(session: boto3.Session, settings: S3Settings) -> S3Client:
+    style = settings.addressing_style
+    if style == "auto" and settings.endpoint_url:
+        style = "path"
     return session.client(
         "s3",
         endpoint_url=settings.endpoint_url,
@@ -298,7 +307,7 @@ def _make_client(session: boto3.Session, settings: S3Settings) -> S3Client:
             retries={"total_max_attempts": 1, "mode": "standard"},
             request_checksum_calculation=settings.checksums,
             response_checksum_validation=settings.checksums,
-            s3={"addressing_style": "path"} if settings.endpoint_url else None,
+            s3={"addressing_style": style} if style != "auto" else None,
         ),
     )
 

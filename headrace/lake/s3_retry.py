@@ -13,12 +13,15 @@ from typing import NoReturn, TypeVar
 from botocore.exceptions import (
     BotoCoreError,
     ClientError,
+    CredentialRetrievalError,
     FlexibleChecksumError,
     HTTPClientError,
     IncompleteReadError,
     NoCredentialsError,
     PartialCredentialsError,
     SSLError,
+    SSOError,
+    TokenRetrievalError,
 )
 from botocore.exceptions import ConnectionError as BotoConnectionError
 from botocore.parsers import ResponseParserError
@@ -65,6 +68,43 @@ _PERMISSIONS = {
     "ListObjectsV2": "s3:ListBucket",
     "DeleteObject": "s3:DeleteObject",
 }
+_RENEW = "Renew the credentials, then run again; what was stored is kept"
+_KEY = (
+    "Correct the access key or its secret (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile "
+    "or the Lake block); look for spaces and line ends in them"
+)
+_REGION = "Set the bucket's region (AWS_DEFAULT_REGION, or region in the Lake block)"
+_ACCOUNT = "Ask the operator of the store about the account"
+_KMS = "Correct the KMS key (HEADRACE_S3_KMS_KEY_ID, or kms_key_id in the Lake block)"
+#: The next step by S3's code of an error, which says more than the status ("Error responses" in the
+#: documentation of S3's API).
+_NEXT_STEPS = {
+    "ExpiredToken": _RENEW,
+    "ExpiredTokenException": _RENEW,
+    "InvalidToken": _RENEW,
+    "TokenRefreshRequired": _RENEW,
+    "RequestExpired": _RENEW,
+    "RequestTimeTooSkewed": "Set this machine's clock by NTP (timedatectl set-ntp true)",
+    "InvalidAccessKeyId": _KEY,
+    "InvalidClientTokenId": _KEY,
+    "UnrecognizedClientException": _KEY,
+    "SignatureDoesNotMatch": _KEY,
+    "InvalidSecurity": _KEY,
+    "AuthorizationHeaderMalformed": _REGION,
+    "IllegalLocationConstraintException": _REGION,
+    "PermanentRedirect": _REGION,
+    "SecondLevelDomainForbidden": "Set HEADRACE_S3_ADDRESSING_STYLE, or addressing_style in the "
+    "Lake block, to virtual",
+    "InvalidBucketName": "Correct the bucket's name, or set the addressing style to path",
+    "AccountProblem": _ACCOUNT,
+    "AllAccessDisabled": _ACCOUNT,
+    "NotSignedUp": _ACCOUNT,
+    "KMS.DisabledException": _KMS,
+    "KMS.NotFoundException": _KMS,
+    "KMS.InvalidStateException": _KMS,
+    "KMS.KMSInvalidStateException": _KMS,
+}
+_OF_CREDENTIALS = {code for code, step in _NEXT_STEPS.items() if step in (_RENEW, _KEY)}
 
 
 class S3Call:
@@ -160,6 +200,8 @@ class S3Call:
         if isinstance(error, NoCredentialsError | PartialCredentialsError):
             hint = "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile"
             return StoreDenied(action, place, reason, hint=hint)
+        if isinstance(error, CredentialRetrievalError | TokenRetrievalError | SSOError):
+            return StoreDenied(action, place, reason, hint=_RENEW)
         if not isinstance(error, ClientError):
             return StoreUnusable(action, place, reason)
         code, status = code_of(error), status_of(error)
@@ -167,16 +209,24 @@ class S3Call:
             return StoreUnusable(action, place, "there is no such bucket", hint="Create it first")
         if status == 404:
             return ObjectMissing(action, place, reason)
-        if status in (401, 403):
-            hint = (
-                f"Allow {_PERMISSIONS.get(action, action)} to these credentials; "
-                "this answer does not tell whether the object exists"
-            )
+        if status in (401, 403) or code in _OF_CREDENTIALS:
+            hint = _NEXT_STEPS.get(code) or self._permission_hint()
             return StoreDenied(action, place, reason, hint=hint)
+        if code in _NEXT_STEPS:
+            return StoreUnusable(action, place, reason, hint=_NEXT_STEPS[code])
         if status in (400, _NOT_IMPLEMENTED) and self._settings.checksums == "when_supported":
             hint = "If the store does not know the newer checksum headers, set checksums to "
             return StoreUnusable(action, place, reason, hint=f"{hint}when_required")
         return StoreUnusable(action, place, reason)
+
+    def _permission_hint(self) -> str:
+        allow = f"Allow {_PERMISSIONS.get(self._action, self._action)} to these credentials"
+        if self._action == "PutObject" and not self._settings.encryption:
+            allow += (
+                "; if the bucket's policy demands encryption, set "
+                "HEADRACE_S3_SERVER_SIDE_ENCRYPTION, or server_side_encryption in the Lake block"
+            )
+        return f"{allow}; this answer does not tell whether the object exists"
 
 
 def is_transient(error: BaseException) -> bool:
