@@ -180,7 +180,10 @@ def test_alarms_look_at_figures_that_are_published(cloud: Any, namespace: str) -
     }
 
     names = put_alarms(cloud, namespace, SOURCE, Thresholds(data_age_s=3600), actions=[])
-    for alarm in cloud.describe_alarms(AlarmNames=names)["MetricAlarms"]:
+    found = cloud.describe_alarms(AlarmNames=names)["MetricAlarms"]
+    assert sorted(alarm["AlarmName"] for alarm in found) == sorted(names)
+    assert len(names) > 3
+    for alarm in found:
         stats = [part["MetricStat"]["Metric"] for part in alarm.get("Metrics", ())
                  if "MetricStat" in part] or [alarm]  # fmt: skip
         for one in stats:

@@ -124,10 +124,10 @@ class Volume:
                 raise self._unavailable("writing", self._read_only)
             with self._locked(shared=False):
                 self._catch_up()
+                if self.damages:  # what looks like a torn tail may be evidence then: it stays
+                    raise self.damages[0]
                 if self.torn is not None:
                     self._cut_torn_tail(self.torn)
-                if self.damages:
-                    raise self.damages[0]
                 if self._broken:
                     raise StoreUnavailable(str(self.path), "writing", self._broken)
                 entries = plan(self)

@@ -61,10 +61,19 @@ def test_the_pages_of_the_chunks_are_those_of_the_plan(missing, sizing):
 
 
 @given(sizings)
-def test_chunks_in_flight_are_bounded_in_memory(sizing):
-    assert sizing.in_flight * sizing.most <= max(PAGES_IN_MEMORY, sizing.in_flight) or (
-        sizing.pages_per_chunk
-    )
+def test_chunks_in_flight_are_bounded_in_memory_unless_their_size_was_asked_for(sizing):
+    if sizing.pages_per_chunk:
+        assert sizing.most == min(sizing.pages_per_chunk, sizing.cell_pages)
+    else:
+        assert sizing.in_flight * sizing.most <= max(PAGES_IN_MEMORY, sizing.in_flight)
+
+
+@pytest.mark.parametrize(("in_flight", "most"), [(1, 128), (7, 128), (8, 125), (200, 5)])
+def test_the_more_chunks_are_in_flight_the_smaller_each_is(in_flight, most):
+    sizing = Sizing(cell_pages=128, in_flight=in_flight, pool=in_flight, pages_per_s=1e6)
+    assert sizing.most == most
+    largest = max(chunk.pages for chunk in plan_chunks(IntervalSet.of((1, 3_000_000)), sizing))
+    assert most / 2 < largest <= most
 
 
 @settings(deadline=None)

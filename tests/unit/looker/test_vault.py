@@ -190,7 +190,7 @@ def test_failures_count_attempts_until_success(vault: Vault) -> None:
     assert vault.failures.open(types=["dashboard"]) == []
     vault.upsert_many(session, [item_of("look", body(id=7))], pages=[page])
     assert vault.failures.open() == []
-    assert all(f.resolved_at for f in vault.failures.all())
+    assert [bool(f.resolved_at) for f in vault.failures.all()] == [True, True]
     vault.failures.record(session, item)
     assert [f.attempts for f in vault.failures.open()] == [1]
     assert vault.failures.resolve("look", ITEM, "7")

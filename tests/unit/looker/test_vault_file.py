@@ -152,9 +152,21 @@ def test_the_first_version_of_the_file_still_opens(tmp_path: Path) -> None:
     assert version == len(schema.MIGRATIONS)
 
 
-def test_what_is_committed_can_be_made_durable(tmp_path: Path) -> None:
+def test_what_is_committed_can_be_made_durable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What lies in the file and in the log beside it is on the disk then."""
+    fsync, synced = os.fsync, set[str]()
+
+    def sync(descriptor: int) -> None:
+        fsync(descriptor)
+        synced.add(str(Path(f"/proc/self/fd/{descriptor}").readlink()))
+
     with new_vault(tmp_path) as vault:
+        store(vault, dashboard(1))
+        monkeypatch.setattr(os, "fsync", sync)
         vault.make_durable()
+        assert synced == {str(vault.path), f"{vault.path}-wal"}
 
 
 def test_a_copy_is_one_whole_file(tmp_path: Path) -> None:

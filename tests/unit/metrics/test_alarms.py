@@ -7,7 +7,7 @@ import yaml
 from typer.testing import CliRunner
 
 from headrace.cli.main import app
-from headrace.metrics.alarms import Thresholds, prometheus_rules
+from headrace.metrics.alarms import Thresholds, alarms, prometheus_rules
 from headrace.metrics.catalogue import CATALOGUE
 
 
@@ -42,7 +42,9 @@ def test_thresholds_of_ones_own_and_the_age_of_data_when_asked_for():
 def test_rules_ask_for_figures_that_are_written():
     written = {metric.prometheus_name for metric in CATALOGUE}
     written |= {f"{name}_{part}" for name in written for part in ("sum", "count")}
-    for rule in rules_of(Thresholds(data_age_s=1)).values():
+    rules = rules_of(Thresholds(data_age_s=1))
+    assert len(rules) == len(alarms(Thresholds(data_age_s=1))) > 3
+    for rule in rules.values():
         asked = set(re.findall(r"headrace_\w+", rule["expr"]))
         assert asked
         assert asked <= written

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import random
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -157,12 +158,19 @@ def cut(folder: Path, remove: int) -> None:
 
 @pytest.mark.parametrize("remove", [1, 60, 112, 113, 400, 3000])
 def test_acknowledged_records_that_were_cut_off_are_missed(folder: Path, remove: int) -> None:
+    path = folder / "volume-0001.sot"
+    size = path.stat().st_size
     cut(folder, remove)
+    before = path.read_bytes()
     said = found(folder)
-    assert said
-    assert "are gone" in said[0] or "damaged" in said[0]
-    with pytest.raises(DamagedLog):
+    gone = re.search(r"at byte (\d+): its last (\d+) bytes, .* acknowledged, are gone", said[0])
+    assert gone is not None, said
+    end, lost = map(int, gone.groups())
+    assert end + lost == size
+    assert end <= size - remove
+    with pytest.raises(DamagedLog, match="are gone"):
         EmbeddedStore(folder).claim(1, first_seq=1)
+    assert path.read_bytes() == before
 
 
 @pytest.mark.parametrize("volume", ["shortened", "gone"])

@@ -118,6 +118,7 @@ def test_what_is_malformed_is_refused(vector: dict[str, str]) -> None:
 
 
 def test_the_files_are_what_the_code_makes(tmp_path: Path) -> None:
+    assert set(files()) == {path.name for path in FOLDER.iterdir()}
     for name, content in files().items():
         made = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
         assert (FOLDER / name).read_text() == made

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from support.sot_streams import frames_of, made, run_of, write, written
+from xxhash import xxh3_64_intdigest
 
 from headrace.sot.embedded.store import EmbeddedStore
 from headrace.sot.gen.spec import Made
@@ -135,28 +136,37 @@ def test_disorder_within_a_run_needs_no_parking(store: EmbeddedStore) -> None:
 
 
 def test_the_first_record_has_to_name_the_beginning(store: EmbeddedStore) -> None:
-    first = of(TWO, 1, 1)[0]
+    """Nothing precedes it: its `prev_hash` has to be 0, whatever its own hash says."""
+    [second] = of(TWO, 1, 2)
+    moved = _rehashed(second.body, seq=1)
+    report = write(store, [Made(1, 1, moved), second])
+    assert report.counts == {"link": 1, "gap": 1}
+    assert [(problem.kind, problem.seq) for problem in report.problems] == [("link", 1), ("gap", 2)]
+    assert seqs_of(store, 1) == 0
+    assert [(parked.seq, parked.reason) for parked in store.parked(1)] == [(1, "link"), (2, "gap")]
+
+
+def test_a_wrong_link_is_named_and_what_follows_it_waits(store: EmbeddedStore) -> None:
     spoilt = made(40, symbols=2, faults={"link": 1})
     (wrong,) = [record for record in spoilt if record.fault]
     report = write(store, [r for r in spoilt if r.symbol_id == wrong.symbol_id])
-    assert report.counts["link"] == 1
-    assert report.problems[0].kind == "link"
-    assert report.problems[0].seq == wrong.seq
+    assert report.counts == {"link": 1, "gap": 20 - wrong.seq}
+    assert (report.problems[0].kind, report.problems[0].seq) == ("link", wrong.seq)
     assert seqs_of(store, wrong.symbol_id) == wrong.seq - 1
-    later = write(store, of(OTHER, 1, 2))
-    assert later.counts["gap"] == 1 or later.counts["link"] == 1
-    assert first.seq == 1
 
 
 def test_a_right_link_at_a_wrong_seq_is_a_gap(store: EmbeddedStore) -> None:
     one, two = of(TWO, 1, 1, 2)
-    jumped = bytearray(two.body)
-    jumped[16:24] = (3).to_bytes(8, "little")
-    from xxhash import xxh3_64_intdigest
-
-    jumped[:8] = xxh3_64_intdigest(bytes(jumped[8:])).to_bytes(8, "little")
-    report = write(store, [one, Made(1, 3, bytes(jumped))])
+    report = write(store, [one, Made(1, 3, _rehashed(two.body, seq=3))])
     assert report.counts == {"gap": 1}
+
+
+def _rehashed(body: bytes, *, seq: int) -> bytes:
+    """The same record at another sequence, with the hash that it has there."""
+    moved = bytearray(body)
+    moved[16:24] = seq.to_bytes(8, "little")
+    moved[:8] = xxh3_64_intdigest(bytes(moved[8:])).to_bytes(8, "little")
+    return bytes(moved)
 
 
 def test_damage_on_the_way_is_refused_and_named(store: EmbeddedStore) -> None:
