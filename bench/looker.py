@@ -25,7 +25,6 @@ from headrace.cli.server import managed_api
 from headrace.looker.extract.writer import Batch, Writer
 from headrace.looker.vault import Vault, item_of
 from headrace.sim.looker import Library, LookerSettings, SimulatedLookerProcess
-from headrace.stopping import StopEvent
 
 DASHBOARDS = 50_000
 PAGE = 100
@@ -155,7 +154,7 @@ def _writer(scratch: Path, _count: int, pages: int = 150, threads: int = 8) -> d
             session = vault.sessions.begin("extract")
             began = time.monotonic()
             if name == "one writer":
-                with Writer(vault, session, may_write=lambda: None, stop=StopEvent()) as writer:
+                with Writer(vault, session, may_write=lambda: None) as writer:
                     _on_threads(
                         threads,
                         groups,

@@ -121,10 +121,12 @@ class QuotaRun(PipelineRun[Asked]):
     def status_words(self) -> list[str]:
         """Requests a second against the quota, time left, and what the run waits for."""
         parts = [f"{self.client.stats.requests / self.elapsed_s:.1f} requests/s of {self.rates}"]
-        eta_s = self.progress.eta_s(self.per_s)
+        waits = self.gate.waiting_for()
+        # Nothing is known of how long an outage lasts.
+        eta_s = None if waits == "breaker" else self.progress.eta_s(self.per_s)
         if eta_s is not None:
             parts.append(f"{duration(eta_s)} left")
-        if waits := self.gate.waiting_for():
+        if waits:
             parts.append(f"waiting for the {waits}")
         return parts
 

@@ -47,7 +47,8 @@ def extract_type(run: str, type: str) -> State[TypeReceipt]:  # noqa: A002 - the
     save_checkpoint(extraction, receipt)
     if receipt.status is Status.DONE:
         return Completed(message=f"{receipt.items} items, {receipt.new} new", data=receipt)
-    return Failed(name=receipt.status.value.title(), message=_why(receipt), data=receipt)
+    why = _why(extraction, receipt)
+    return Failed(name=receipt.status.value.title(), message=why, data=receipt)
 
 
 @task(
@@ -68,9 +69,7 @@ def do_piece(
 def extract_types(run: Extraction) -> list[TypeReceipt]:
     """One receipt per content type, in the order of the request."""
     chosen = run.request.chosen
-    receipts = {
-        type_: TypeReceipt(type_, Status.FAILED, error=Stopped().message) for type_ in chosen
-    }
+    receipts: dict[str, TypeReceipt] = {}
     order = sorted(chosen, key=lambda type_: type_ not in _LARGE_FIRST)
     order.sort(key=lambda type_: _LARGE_FIRST.index(type_) if type_ in _LARGE_FIRST else 99)
     width = min(_TYPES_AT_ONCE, run.request.workers, len(order))
@@ -82,12 +81,14 @@ def extract_types(run: Extraction) -> list[TypeReceipt]:
             as_parameters=lambda type_: {"type": type_},
             fixed={"run": run.id},
             width=width,
-            stop=run.stop,
+            stop=run.context.stop,
         ):
             shown.tick()
             if ended is not None and ended.outcome is not None:
                 receipts[ended.call] = _receipt(ended.call, ended.outcome)
-    return [receipts[type_] for type_ in chosen]
+    why = str(run.context.ending.outage or Stopped())
+    not_begun = [TypeReceipt(type_, Status.FAILED, error=why) for type_ in chosen]
+    return [receipts.get(receipt.type, receipt) for receipt in not_begun]
 
 
 def hold_against_checkpoint(run: Extraction, type_: str) -> None:
@@ -150,7 +151,7 @@ def _mapped(
             },
             fixed={"run": run.id, "type": job.content.type, "kind": kind},
             width=width,
-            stop=run.stop,
+            stop=run.context.stop,
         ):
             if ended is not None and ended.outcome is not None:
                 yield _range(ended.outcome)
@@ -180,5 +181,7 @@ def _receipt(type_: str, outcome: Any) -> TypeReceipt:
     return TypeReceipt(type_, Status.FAILED, error=f"the task run crashed ({outcome!r})")
 
 
-def _why(receipt: TypeReceipt) -> str:
+def _why(run: Extraction, receipt: TypeReceipt) -> str:
+    if run.context.ending.outage:
+        return "an outage ended the run"  # which the run says, once
     return receipt.error or ", ".join((*receipt.missing, *receipt.failures))[:300]

@@ -23,7 +23,7 @@ def conclude_extraction(run: Extraction, receipts: Sequence[TypeReceipt]) -> Sta
         status = Status.PARTIAL
     summary = _summary(run, receipts, status)
     if run.context.writer.failure is None and not run.lease.lost:
-        ending = ending_of(status.value, stopped=summary.stopped)
+        ending = ending_of(status.value, cut_off=summary.stopped or bool(summary.outage))
         run.vault.sessions.end(run.context.session, ending, summary=summary.as_json())
         run.vault.make_durable()
     return kernel.conclude(run, summary)
@@ -56,4 +56,5 @@ def _summary(run: Extraction, receipts: Sequence[TypeReceipt], status: Status) -
         stopped=run.stop.is_set() and not run.lease.lost,
         resumed=run.context.resumed,
         stale=run.stale,
+        outage=str(run.context.ending.outage or ""),
     )

@@ -16,7 +16,7 @@ from blocks.resolve import looker_of, looker_quota_of
 from headrace.leases import Lease, hold, open_leases
 from headrace.logs import hide
 from headrace.looker.client import LookerClient, open_client
-from headrace.looker.extract.context import Context
+from headrace.looker.extract.context import Context, Ending
 from headrace.looker.extract.folders import chosen_folders
 from headrace.looker.extract.job import TypeJob
 from headrace.looker.extract.progress import ExtractProgress
@@ -40,7 +40,11 @@ _MOST_EVENTS = 20
 
 @dataclass(kw_only=True)
 class Extraction(QuotaRun[ExtractRequest]):
-    """One extraction. Made by `open_extraction`, closed with it. `stale`: a block was not saved."""
+    """One extraction. Made by `open_extraction`, closed with it.
+
+    `stop` is set on request, that of the context also when an outage ends the run. `stale`: a block
+    was not saved.
+    """
 
     kept: ClassVar[str] = "what came"
 
@@ -91,7 +95,8 @@ def open_extraction(request: ExtractRequest) -> Iterator[Extraction]:
         gate = quota.gate(settings.quota_folder, host, outage_limit_s=request.outage_limit_s)
         opened.callback(gate.close)
         gate.on_breaker_change(emit_breaker_change)
-        client = open_client(connection, gate, workers=request.workers, stop=stop)
+        ending = Ending(stop)
+        client = open_client(connection, gate, workers=request.workers, stop=ending.stop)
         client.check_reachable()
         opened.callback(client.close)
         client.login()
@@ -99,10 +104,8 @@ def open_extraction(request: ExtractRequest) -> Iterator[Extraction]:
         vault = opened.enter_context(Vault.open(path, create=True))
         vault.bind(connection.base_url)
         chosen = choose_session(vault, request, run_id)
-        progress = ExtractProgress()
-        writer = opened.enter_context(
-            Writer(vault, chosen.id, may_write=_still_ours(lease), stop=stop)
-        )
+        progress = ExtractProgress(waiting_for=gate.waiting_for)
+        writer = opened.enter_context(Writer(vault, chosen.id, may_write=_still_ours(lease)))
         context = Context(
             client=client,
             vault=vault,
@@ -112,7 +115,7 @@ def open_extraction(request: ExtractRequest) -> Iterator[Extraction]:
             resumed=chosen.resumed,
             folders=folders,
             progress=progress,
-            stop=stop,
+            ending=ending,
             per_s=min((rate.per_second for rate in gate.config.rates), default=None),
             listener=_Telling(),
         )

@@ -209,7 +209,7 @@ def test_a_422_names_the_fields(client):
 
 def test_a_404_that_is_not_looker_s_proves_nothing(client, sim):
     client.login()
-    sim.simulation.add_fault(_respond(404, "<html>nginx</html>"))
+    sim.add_fault("html,status=404,type=look")
     with pytest.raises(RetriesExhausted) as given_up:
         client.item("look", "1")
     assert isinstance(given_up.value.__cause__, BadAnswer)

@@ -262,3 +262,24 @@ def test_a_damaged_vault_is_refused_by_every_command(desk: Desk, tmp_path: Path)
         code, said = desk.run(*words)
         assert (code, "is damaged" in said, "snapshot fetch" in said) == (1, True, True), words
     assert desk.vault.read_bytes() == damaged
+
+
+@pytest.mark.parametrize("command", ["verify", "retry", "restore"])
+def test_a_looker_that_goes_away_for_good_ends_a_command_with_one_message(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.setenv("HEADRACE_BREAKER_COOLDOWN_S", "60")
+    with Vault.open(desk.vault) as vault:
+        session = vault.sessions.begin("extract")
+        failures = [Failed("look", ITEM, str(n), 500, "broken") for n in range(40)]
+        vault.upsert_many(session, (), failures=failures)
+        held = vault.contents.counts()
+
+    more = {"restore": ("--yes", "--force"), "retry": (), "verify": ()}[command]
+    # It is there for the login and a few requests.
+    desk.sim.add_fault("html,status=404,from_call=4")
+    code, said = desk.run(*desk.server(command, *more, "--outage-limit-s", "1"))
+    assert code == 1, said
+    assert said.count("longer than the outage limit of 1 s") == 1
+    with Vault.open(desk.vault) as vault:
+        assert vault.contents.counts() == held

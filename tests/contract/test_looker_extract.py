@@ -7,6 +7,7 @@ import resource
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -426,3 +427,61 @@ def test_a_server_that_cuts_pages_as_it_likes_is_read_to_the_end(vault, monkeypa
         done = extract(sim.url, vault, types="dashboard")
         assert done.status is Status.DONE
         assert_vault_equals(sim.library, vault, ["dashboard"], sample=2000)
+
+
+@pytest.fixture
+def patience() -> Iterator[StopEvent]:
+    """Ends an extraction that would not end by itself."""
+    stop = StopEvent()
+    timer = threading.Timer(40.0, stop.set)
+    timer.start()
+    yield stop
+    timer.cancel()
+
+
+@pytest.mark.parametrize("fault", ["html,status=404", "html,status=502", "refuse"])
+def test_a_looker_that_goes_away_for_good_ends_the_run_and_not_range_after_range(
+    sim, vault, fault, patience
+):
+    arrived = threading.Event()
+    went = threading.Thread(target=_add_after, args=(sim, fault, 6, arrived))
+    went.start()
+    fields = {"types": ["dashboard", "board"], "batch_size": 10, "outage_limit_s": 1.0}
+    done = extract(sim.url, vault, stop=patience, **fields)
+    went.join()
+    assert arrived.is_set()
+    assert not patience.is_set()
+    assert "longer than the outage limit of 1 s" in done.outage
+    assert {receipt.error for receipt in done.receipts.values()} == {done.outage}
+    assert done.status is Status.PARTIAL
+    with Vault.open(vault) as held:
+        # An outage is no range's fault: none is written down as one that cannot be had.
+        assert len(held.failures.open()) <= 2
+        kept = held.contents.counts()["dashboard"][0]
+        assert kept >= 10
+        assert held.sessions.get(done.session).status is Ended.INTERRUPTED
+    sim.clear_faults()
+    again = extract(sim.url, vault, **{**fields, "outage_limit_s": 60.0})
+    assert again.resumed
+    assert again.status is Status.DONE
+    assert_vault_equals(sim.library, vault, fields["types"], sample=2000)
+
+
+def _add_after(sim, fault, requests, arrived) -> None:
+    while sim.stats()["requests"] < requests:
+        time.sleep(0.001)
+    sim.add_fault(fault)
+    arrived.set()
+
+
+def test_where_no_page_behind_some_place_can_be_had_the_run_ends(sim, vault, patience):
+    """Without a page that shows the end there would always be one more to ask for."""
+    sim.add_fault("error,status=403,ask=list,type=dashboard,from_call=4")
+    done = extract(sim.url, vault, stop=patience, types="dashboard", batch_size=10, workers=2)
+    assert not patience.is_set()
+    assert done.status is Status.PARTIAL
+    assert "dashboards: its end" in done["dashboard"].missing
+    assert 20 <= len(done["dashboard"].missing) <= 60
+    sim.clear_faults()
+    assert extract(sim.url, vault, types="dashboard", batch_size=10).status is Status.DONE
+    assert_vault_equals(sim.library, vault, ["dashboard"], sample=2000)

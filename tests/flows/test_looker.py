@@ -96,6 +96,28 @@ def test_failed_ranges_leave_it_partial_and_the_next_run_goes_on(sim, vault):
         assert held.sessions.get(again.session).status is Ended.DONE
 
 
+def test_a_looker_that_goes_away_ends_the_run_with_one_message_and_the_vault_keeps_what_came(
+    sim, vault, monkeypatch
+):
+    monkeypatch.setenv("HEADRACE_BREAKER_COOLDOWN_S", "0.2")
+    sim.add_fault("html,status=404,from_call=4")
+    types = ["dashboard", "look", "board"]
+    summary = run(vault, types=types, batch_size=20, outage_limit_s=1)
+    assert run.state.name == "Partial"
+    assert not summary.stopped
+    assert "longer than the outage limit of 1 s" in summary.outage
+    assert [line for line in summary.remarks() if "outage limit" in line] == [summary.outage]
+    assert {r.error for r in summary.types if r.status is not Status.DONE} == {summary.outage}
+    with Vault.open(vault) as held:
+        assert held.sessions.get(summary.session).status is Ended.INTERRUPTED
+    sim.clear_faults()
+    again = run(vault, types=types, batch_size=20)
+    assert again.session == summary.session
+    assert again.status is Status.DONE
+    assert again.outage == ""
+    assert_vault_equals(sim.library, vault, types)
+
+
 def test_who_finds_another_run_at_the_vault_ends_at_once(sim, vault):
     leases = open_leases(load_settings().lease_location)
     with hold(leases, vault_lease(vault), run_id="other"):

@@ -16,7 +16,7 @@ from headrace.exchange.transport import Timeouts
 from headrace.looker.client import LookerClient, LookerConnection, open_client
 from headrace.looker.client.retrying import LookerRetryPolicy
 from headrace.looker.content import TYPES
-from headrace.looker.extract.context import Context
+from headrace.looker.extract.context import Context, Ending
 from headrace.looker.extract.folders import chosen_folders
 from headrace.looker.extract.job import TypeJob
 from headrace.looker.extract.mapping import in_threads
@@ -46,11 +46,12 @@ def client_of(
     policy: LookerRetryPolicy = QUICK,
     stop: StopEvent | None = None,
     home: Path | None = None,
+    outage_limit_s: float = 5.0,
 ) -> LookerClient:
     """A client with a quota of its own."""
     home = home or Path(tempfile.mkdtemp(prefix="headrace-quota-"))
     quota = QuotaConfig(name="looker", rates=parse_rates(rates))
-    gate = open_gate(home, quota, BreakerConfig(cooldown_s=0.05), outage_limit_s=5.0)
+    gate = open_gate(home, quota, BreakerConfig(cooldown_s=0.05), outage_limit_s=outage_limit_s)
     connection = LookerConnection(
         url, "headrace", SecretStr(secret), timeouts=Timeouts(5.0, total_s, total_s)
     )
@@ -66,6 +67,7 @@ class Extracted:
     session: int
     resumed: bool
     requests: int
+    outage: str
 
     def __getitem__(self, type_: str) -> TypeReceipt:
         return self.receipts[type_]
@@ -83,10 +85,11 @@ def extract(
     """One extraction, its session ended as a run ends it."""
     request = ExtractRequest.checked(vault=str(vault_path), **fields)
     stop = stop or StopEvent()
+    ending = Ending(stop)
     with (
         client_of(
-            url, total_s=total_s, workers=request.workers, policy=policy, stop=stop,
-            home=vault_path.parent / "quota",
+            url, total_s=total_s, workers=request.workers, policy=policy, stop=ending.stop,
+            home=vault_path.parent / "quota", outage_limit_s=min(request.outage_limit_s, 5.0),
         ) as client,
         Vault.open(vault_path, create=True) as vault,
     ):  # fmt: skip
@@ -94,18 +97,25 @@ def extract(
         vault.bind("looker")
         chosen = choose_session(vault, request, "run")
         receipts = {}
-        with Writer(vault, chosen.id, may_write=lambda: None, stop=stop) as writer:
+        with Writer(vault, chosen.id, may_write=lambda: None) as writer:
             context = Context(
                 client, vault, writer, chosen.id, request, chosen.resumed, folders,
-                ExtractProgress(), stop,
+                ExtractProgress(), ending,
             )  # fmt: skip
             for type_ in request.chosen:
                 job = TypeJob.of(context, type_)
-                receipts[type_] = job.run(in_threads(job, request.workers, stop))
+                receipts[type_] = job.run(in_threads(job, request.workers, ending.stop))
         status = combined(receipt.status for receipt in receipts.values())
-        ending = ending_of(status.value, stopped=stop.is_set())
-        vault.sessions.end(chosen.id, ending, summary={"resumed": chosen.resumed})
-        return Extracted(status, receipts, chosen.id, chosen.resumed, client.stats.requests)
+        ended = ending_of(status.value, cut_off=ending.stop.is_set())
+        vault.sessions.end(chosen.id, ended, summary={"resumed": chosen.resumed})
+        return Extracted(
+            status,
+            receipts,
+            chosen.id,
+            chosen.resumed,
+            client.stats.requests,
+            str(ending.outage or ""),
+        )
 
 
 def assert_vault_equals(

@@ -72,9 +72,11 @@ def test_a_pull_says_how_fast_it_is_how_long_it_takes_and_what_it_waits_for(
     assert "3/12 pages" in said
     assert "running elsewhere" in said
     assert "3.0 requests/s of 15/s" in said
-    assert "left" in said
+    assert "left" not in said  # what an outage takes is not to be guessed
     assert "waiting for the breaker" in said
     assert "stopping" not in said
+    pull.gate = cast("Any", SimpleNamespace(waiting_for=lambda: "quota"))
+    assert "left, waiting for the quota" in drawn(pull)
 
 
 def test_and_that_it_was_asked_to_end(pull: QuotaRun[Any]) -> None:
@@ -96,6 +98,12 @@ def test_an_extraction_has_a_bar_per_type_and_keeps_what_came() -> None:
     assert "15.0 s left" in said
     assert "stopping: keeping what came" in said
     assert "waiting" not in said
+    assert progress.described() == "dashboard: 200/500 items, 20.0/s, 15.0 s left, reading"
+    progress.waiting_for = lambda: "breaker"
+    assert "left" not in drawn(run)
+    assert (
+        progress.described() == "waiting for the breaker; dashboard: 200/500 items, 20.0/s, reading"
+    )
 
 
 def test_work_without_a_known_end_has_no_bar() -> None:

@@ -31,11 +31,20 @@ Rate = Annotated[
         "simulators. [HEADRACE_LOOKER_RATE]"
     ),
 ]
+OutageLimit = Annotated[
+    float,
+    typer.Option(min=0, help="Seconds to wait for a Looker that is down before the command ends."),
+]
 
 
 @contextmanager
 def connected(
-    base_url: str, rate: list[str], *, stop: StopEvent, workers: int = 4
+    base_url: str,
+    rate: list[str],
+    *,
+    stop: StopEvent,
+    outage_limit_s: float = OUTAGE_LIMIT_S,
+    workers: int = 4,
 ) -> Iterator[LookerClient]:
     """A client that is logged in.
 
@@ -56,7 +65,7 @@ def connected(
     )
     host = urlsplit(connection.base_url).netloc.rpartition("@")[2]
     with ExitStack() as opened:
-        gate = quota.gate(settings.quota_folder, host, outage_limit_s=OUTAGE_LIMIT_S)
+        gate = quota.gate(settings.quota_folder, host, outage_limit_s=outage_limit_s)
         opened.callback(gate.close)
         client = open_client(connection, gate, workers=workers, stop=stop)
         opened.callback(client.close)

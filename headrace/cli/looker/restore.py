@@ -12,13 +12,20 @@ from rich.console import Console
 from rich.table import Table
 
 from headrace.cli.exits import Exit
-from headrace.cli.looker.connecting import BaseUrl, Rate, connected, my_turn
+from headrace.cli.looker.connecting import (
+    BaseUrl,
+    OutageLimit,
+    Rate,
+    connected,
+    my_turn,
+)
 from headrace.cli.looker.options import Json, VaultPath, known_type, one_line, opened, print_json
 from headrace.errors import ConfigurationError
 from headrace.looker.content import TYPES
 from headrace.looker.restore import How, Outcome, Restored, Restorer, Step, plan
 from headrace.looker.restore.books import restore_failures
 from headrace.looker.vault import Status
+from headrace.quota.config import OUTAGE_LIMIT_S
 
 
 def restore(
@@ -54,6 +61,7 @@ def restore(
     vault: VaultPath = None,
     base_url: BaseUrl = "",
     rate: Rate = [],  # noqa: B006 - typer reads it, nobody changes it
+    outage_limit_s: OutageLimit = OUTAGE_LIMIT_S,
     as_json: Json = False,
 ) -> None:
     """Restore one item, a type or everything into the Looker at --base-url.
@@ -70,7 +78,7 @@ def restore(
         raise ConfigurationError("--version is of one item", hint="Name its type and its id")
     with opened(vault, check=True) as source, my_turn(source, "restore") as stop:
         steps = plan(source, types=types, item_id=item_id, version=version, deleted=deleted)
-        with connected(base_url, rate, stop=stop) as client:
+        with connected(base_url, rate, stop=stop, outage_limit_s=outage_limit_s) as client:
             restorer = Restorer(
                 source,
                 client,

@@ -7,7 +7,14 @@ from typing import Any
 import typer
 
 from headrace.cli.exits import Exit
-from headrace.cli.looker.connecting import BaseUrl, Rate, connected, my_turn, same_looker
+from headrace.cli.looker.connecting import (
+    BaseUrl,
+    OutageLimit,
+    Rate,
+    connected,
+    my_turn,
+    same_looker,
+)
 from headrace.cli.looker.options import (
     Json,
     Types,
@@ -19,6 +26,7 @@ from headrace.cli.looker.options import (
 )
 from headrace.looker.mending import Mended, mend
 from headrace.looker.vault import Failure
+from headrace.quota.config import OUTAGE_LIMIT_S
 
 
 def retry(
@@ -26,6 +34,7 @@ def retry(
     vault: VaultPath = None,
     base_url: BaseUrl = "",
     rate: Rate = [],  # noqa: B006 - typer reads it, nobody changes it
+    outage_limit_s: OutageLimit = OUTAGE_LIMIT_S,
     as_json: Json = False,
 ) -> None:
     """Ask once more for each item that failed; what comes is stored, the rest stays on the list.
@@ -38,7 +47,7 @@ def retry(
         if any(failure.kind == "item" for failure in done.pages):
             with (
                 my_turn(target, "retry") as stop,
-                connected(base_url, rate, stop=stop) as client,
+                connected(base_url, rate, stop=stop, outage_limit_s=outage_limit_s) as client,
             ):
                 same_looker(target, client)
                 tell = (lambda _failure, _problem: None) if as_json else _tell

@@ -9,7 +9,13 @@ from typing import Annotated
 import typer
 
 from headrace.cli.exits import Exit
-from headrace.cli.looker.connecting import BaseUrl, Rate, connected, same_looker
+from headrace.cli.looker.connecting import (
+    BaseUrl,
+    OutageLimit,
+    Rate,
+    connected,
+    same_looker,
+)
 from headrace.cli.looker.options import (
     Json,
     Types,
@@ -20,6 +26,7 @@ from headrace.cli.looker.options import (
     print_json,
 )
 from headrace.looker.verifying import Checked, Comparison, Finding, Ill, verify_hashes
+from headrace.quota.config import OUTAGE_LIMIT_S
 from headrace.signals import stop_on_signals
 from headrace.stopping import Stopped
 
@@ -32,6 +39,7 @@ def verify(
     vault: VaultPath = None,
     base_url: BaseUrl = "",
     rate: Rate = [],  # noqa: B006 - typer reads it, nobody changes it
+    outage_limit_s: OutageLimit = OUTAGE_LIMIT_S,
     as_json: Json = False,
 ) -> None:
     """Recompute every hash of the vault, then compare its items with the server, byte for byte.
@@ -59,7 +67,7 @@ def verify(
             for finding in verify_hashes(source, checked, types=wanted, stop=stop):
                 note(finding)
             if not offline:
-                with connected(base_url, rate, stop=stop) as client:
+                with connected(base_url, rate, stop=stop, outage_limit_s=outage_limit_s) as client:
                     same_looker(source, client)
                     comparison = Comparison(source, client, checked, stop=stop)
                     for finding in comparison.findings(wanted):

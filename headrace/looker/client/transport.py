@@ -44,6 +44,8 @@ Authenticator = Callable[[transport.TransportOptions], dict[str, str]]
 OUTAGE_OF_ERRORS = 20
 _LOGIN = "/login"
 _HEALTH = "/api/4.0/user?fields=id"
+#: What a server that is away answers: a gateway's error, nothing, or a page that is not Looker's.
+_OF_AN_OUTAGE = (ServerError, ConnectionFailed, BadAnswer)
 #: Attempts of one request that an outage may take without counting.
 _MOST_OUTAGES = 50
 _FLAT_S = 0.2
@@ -205,12 +207,12 @@ class SdkTransport(transport.Transport):
         ask for; without this, two such pages would open the breaker, and an outage would use up
         the attempts of whatever is under way.
         """
-        if type(error) not in (ServerError, ConnectionFailed) or not call.repeatable:
+        if type(error) not in _OF_AN_OUTAGE or not call.repeatable:
             return False
         about = replace(call, about="whether it is up", type="health", lane=Lane.RETRY)
         try:
             self._attempt("GET", _HEALTH, signed, None, about, Lane.RETRY, fresh=True)
-        except (ServerError, ConnectionFailed):
+        except _OF_AN_OUTAGE:
             return True
         except ExchangeError:
             return False  # whatever it says, it speaks

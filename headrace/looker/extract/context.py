@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from headrace.looker.client import LookerClient
@@ -11,7 +12,8 @@ from headrace.looker.extract.receipts import RangeReceipt
 from headrace.looker.extract.request import ExtractRequest
 from headrace.looker.extract.writer import Writer
 from headrace.looker.vault import Vault
-from headrace.stopping import StopEvent
+from headrace.quota import OutageError
+from headrace.stopping import StopEvent, Stopped
 
 #: Maps work of a kind (`pages`, `items`, `look up`) over its pieces, and gives back what became of
 #: each. A piece is a key (the listing, or "") with starts of pages or with ids.
@@ -26,6 +28,38 @@ _MANY = 8
 _PIECE_S = 3.0
 
 
+class Ending:
+    """Ends a run whose Looker is away for longer than the outage limit.
+
+    The limit is the run's: the first request that meets it ends all others, those in flight too.
+
+    Args:
+        stop: of the process; what ends by it was stopped on request.
+
+    Attributes:
+        stop: of the run: set with the process's, or when the outage limit has passed.
+        outage: why the run ended, if it was not on request.
+    """
+
+    def __init__(self, stop: StopEvent) -> None:
+        self.stop = stop.child()
+        self.outage: OutageError | None = None
+
+    @contextmanager
+    def by_outage(self) -> Iterator[None]:
+        """Have an `OutageError` of the request within the block end the run.
+
+        Raises:
+            Stopped: in place of it.
+        """
+        try:
+            yield
+        except OutageError as error:
+            self.outage = self.outage or error
+            self.stop.set()
+            raise Stopped(str(error)) from error
+
+
 @dataclass(frozen=True, slots=True)
 class Context:
     """One extraction under way.
@@ -37,7 +71,7 @@ class Context:
         resumed: whether an earlier run began the session.
         folders: the chosen folders, those below them included; empty for no choice.
         progress: told of what comes.
-        stop: looked at before each piece and page.
+        ending: ends the run when Looker is away for too long.
         per_s: requests a second that the quota sustains; None for no limit.
         listener: told of events, by name and facts.
     """
@@ -50,9 +84,14 @@ class Context:
     resumed: bool
     folders: Sequence[str]
     progress: ExtractProgress
-    stop: StopEvent
+    ending: Ending
     per_s: float | None = None
     listener: Callable[[str, dict[str, object]], None] = lambda _name, _facts: None
+
+    @property
+    def stop(self) -> StopEvent:
+        """Looked at before each piece and page."""
+        return self.ending.stop
 
     @property
     def pages_per_piece(self) -> int:

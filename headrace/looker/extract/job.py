@@ -71,7 +71,7 @@ class TypeJob:
         try:
             self._run(mapper)
         except Stopped as stopped:
-            self._errors.append(str(stopped))
+            self._errors.insert(0, str(self.context.ending.outage or stopped))
         except HeadraceError as error:
             self._errors.append(str(error))
         receipt = self.receipt()
@@ -177,6 +177,8 @@ class TypeJob:
             self._map(mapper, PAGES, pieces)
             self.context.stop.check()
             if reader.failed:
+                if reader.chain.end() is None:
+                    self._missing.append(f"{key}: its end")
                 return False
             try:
                 ended = reader.prove_end()
@@ -242,6 +244,7 @@ class TypeJob:
             self.context.progress.begin(type_, "looking up what is absent")
             before = vault.contents.counts().get(type_, (0, 0))[1]
             self._map(mapper, LOOK_UP, pieces_of("", gone, self.context.items_per_piece))
+            self.context.stop.check()
             self._deleted = vault.contents.counts().get(type_, (0, 0))[1] - before
         if self.context.resumed:
             return

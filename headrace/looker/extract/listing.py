@@ -38,6 +38,8 @@ from headrace.stopping import StopEvent, Stopped
 LIGHT_FACTOR = 10
 #: Windows read at one joint before the listing is called unstable.
 _WINDOWS = 6
+#: Pages that may fail behind the last one that came before no further ones are asked for.
+_MOST_FAILED_BEHIND = 20
 #: Failures behind which one element of a page may stand, rather than the server as a whole.
 _OF_ONE_ELEMENT = (AppError, RequestTimeout, BadAnswer)
 
@@ -133,13 +135,17 @@ class ListingReader:
                 ticket.result()
 
     def starts(self) -> Iterator[int]:
-        """Where pages are still to be read; asked for one at a time, as others come in."""
+        """Where pages are still to be read; asked for one at a time, as others come in.
+
+        Where no page says where the list ends, so many failures behind the last page that came
+        are the end of the attempt.
+        """
         tried: set[int] = set()
         while True:
             with self._lock:
                 start = next((s for s in self.chain.starts() if s not in tried), None)
-            if start is None:
-                return
+                if start is None or self._failed_behind() >= _MOST_FAILED_BEHIND:
+                    return
             tried.add(start)
             yield start
 
@@ -233,6 +239,11 @@ class ListingReader:
             scope=self.scope.words,
         )
 
+    def _failed_behind(self) -> int:
+        """How many pages have failed behind the last one that came; the lock is held."""
+        last = max(self.chain.pages, default=-1)
+        return sum(start > last for start in self.failed)
+
     # -- one page -------------------------------------------------------------------------------
 
     def _asked(self, start: int, stop: StopEvent, *, fields: str = "") -> bytes:
@@ -241,14 +252,15 @@ class ListingReader:
         if self.content.type in ("dashboard", "look") and listing.name != "lookml_dashboards":
             params["deleted"] = "false"
         light = self.scope.light or not listing.restorable
-        return self.context.client.page(
-            listing,
-            start=start,
-            size=self.chain.asked,
-            fields=fields or (light_fields(self.content, listing) if light else ""),
-            params=params,
-            call=Call(about=self._name(start), type=self.content.type, stop=stop),
-        )
+        with self.context.ending.by_outage():
+            return self.context.client.page(
+                listing,
+                start=start,
+                size=self.chain.asked,
+                fields=fields or (light_fields(self.content, listing) if light else ""),
+                params=params,
+                call=Call(about=self._name(start), type=self.content.type, stop=stop),
+            )
 
     def _keep(self, start: int, body: bytes) -> Ticket:
         page, batch = self._read_page(start, body)

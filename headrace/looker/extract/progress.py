@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from headrace.quota.counters import Cause
 from headrace.run.progress import Bar
 from headrace.run.report import duration
 
@@ -44,9 +45,16 @@ class TypeProgress:
 
 @dataclass(slots=True)
 class ExtractProgress:
-    """All types' counters of a run. Safe between threads."""
+    """All types' counters of a run. Safe between threads.
+
+    Args:
+        clock: seconds.
+        waiting_for: what requests wait for just now. While it is the breaker, nothing is known of
+            the time left.
+    """
 
     clock: Callable[[], float] = time.monotonic
+    waiting_for: Callable[[], Cause | None] = lambda: None
     types: dict[str, TypeProgress] = field(default_factory=dict)
     started: float = 0.0
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -94,7 +102,7 @@ class ExtractProgress:
         """Seconds left for all types at the speed so far; requests are not items."""
         items, expected = self.totals()
         elapsed = self.clock() - self.started
-        if not items or elapsed <= 1 or expected <= items:
+        if not items or elapsed <= 1 or expected <= items or self._away():
             return None
         return (expected - items) / (items / elapsed)
 
@@ -104,18 +112,21 @@ class ExtractProgress:
         return 100.0 * items / expected if expected else 0.0
 
     def described(self) -> str:
-        """Of each type: items, speed, time left, state."""
-        now_s = self.clock()
-        parts = []
+        """What all wait for in an outage; of each type: items, speed, time left, state."""
+        now_s, away = self.clock(), self._away()
+        parts = ["waiting for the breaker"] if away else []
         for entry in list(self.types.values()):
             of = f"/{entry.expected:,}" if entry.expected > entry.items else ""
-            eta_s = entry.eta_s(now_s)
+            eta_s = None if away else entry.eta_s(now_s)
             left = f", {duration(eta_s)} left" if eta_s is not None else ""
             parts.append(
                 f"{entry.type}: {entry.items:,}{of} items, {entry.per_s(now_s):,.1f}/s{left}, "
                 f"{entry.state}"
             )
         return "; ".join(parts) or "beginning"
+
+    def _away(self) -> bool:
+        return self.waiting_for() == "breaker"
 
     def so_far(self) -> str:
         """Items of those expected."""
@@ -124,11 +135,11 @@ class ExtractProgress:
 
     def bars(self) -> list[Bar]:
         """One per content type."""
-        now_s = self.clock()
+        now_s, away = self.clock(), self._away()
         bars = []
         for entry in list(self.types.values()):
             total = max(entry.expected, entry.items, 1)
-            eta_s = entry.eta_s(now_s)
+            eta_s = None if away else entry.eta_s(now_s)
             texts = (
                 f"{entry.items:,} items",
                 f"{entry.per_s(now_s):,.0f}/s",

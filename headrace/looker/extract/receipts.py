@@ -102,7 +102,10 @@ class TypeReceipt:
 
 @dataclass(frozen=True, slots=True)
 class ExtractSummary(Report):
-    """What one extraction did."""
+    """What one extraction did.
+
+    `outage` says that Looker was away for longer than the outage limit, which ended the run.
+    """
 
     key: ClassVar[str] = "headrace-looker"
 
@@ -122,6 +125,7 @@ class ExtractSummary(Report):
     stopped: bool = False
     resumed: bool = False
     stale: bool = False
+    outage: str = ""
 
     def as_json(self) -> dict[str, Any]:
         """The JSON summary."""
@@ -140,6 +144,7 @@ class ExtractSummary(Report):
             "logins": self.logins,
             "quota": self.quota.as_json(),
             "checkpoint_stale": self.stale,
+            "outage": self.outage or None,
             "types": [receipt.as_json() for receipt in self.types],
         }
 
@@ -152,6 +157,8 @@ class ExtractSummary(Report):
         """How the run ended, and which types did not come to a good end."""
         if self.stopped:
             return "stopped on request, what came is kept"
+        if self.outage:
+            return "ended by an outage, what came is kept"
         return ended(self.status, ((each.type, each.status) for each in self.types))
 
     def headline(self) -> str:
@@ -197,9 +204,9 @@ class ExtractSummary(Report):
 
     def remarks(self) -> list[str]:
         """A line per type that has an error or lacks something, and what to do about it."""
-        lines = []
+        lines = [self.outage] if self.outage else []
         for each in self.types:
-            if each.error:
+            if each.error and each.error != self.outage:
                 lines.append(f"{each.type}: {each.error.removeprefix(f'{each.type}: ')}")
             if each.missing:
                 lines.append(f"{each.type}: not read: {_some(each.missing)}")

@@ -50,8 +50,8 @@ def _goes_on(vault: Vault, old: Session, request: ExtractRequest, now: datetime)
     )
 
 
-def ending_of(status: str, *, stopped: bool) -> Status:
-    """The vault's word for how a run ended."""
-    if stopped:
+def ending_of(status: str, *, cut_off: bool) -> Status:
+    """The vault's word for how a run ended; what a stop or an outage cut off is gone on with."""
+    if cut_off:
         return Status.INTERRUPTED
     return {"done": Status.DONE, "partial": Status.PARTIAL}.get(status, Status.FAILED)

@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 
 from headrace.errors import HeadraceError
 from headrace.looker.vault import Failed, Item, Page, Upserted, Vault
-from headrace.stopping import StopEvent, Stopped
 
 _log = logging.getLogger(__name__)
 
@@ -62,7 +61,6 @@ class Writer:
     Args:
         vault, session: where everything goes.
         may_write: raises if writing is no longer ours; asked before each transaction.
-        stop: those who wait for room look at it.
         most_bytes: of bodies that wait.
 
     Raises:
@@ -75,13 +73,11 @@ class Writer:
         session: int,
         *,
         may_write: Callable[[], object],
-        stop: StopEvent,
         most_bytes: int = MOST_BYTES,
     ) -> None:
         self._vault = vault
         self._session = session
         self._may_write = may_write
-        self._stop = stop
         self._most_bytes = most_bytes
         self._waiting: deque[tuple[Batch, int, Ticket]] = deque()
         self._bytes = 0
@@ -111,8 +107,9 @@ class Writer:
     def put(self, batch: Batch) -> Ticket:
         """Have a batch stored; waits while too much waits already.
 
+        A stop does not end that wait: what came is stored, and storing makes room.
+
         Raises:
-            Stopped: while waiting for room.
             HeadraceError: storing has become impossible.
         """
         size_bytes = batch.size_bytes
@@ -120,8 +117,6 @@ class Writer:
         with self._changed:
             while self._waiting and self._bytes + size_bytes > self._most_bytes:
                 self._refuse_if_failed()
-                if self._stop.is_set():
-                    raise Stopped
                 self._changed.wait(_LOOK_S)
             self._refuse_if_failed()
             self._waiting.append((batch, size_bytes, ticket))

@@ -7,7 +7,6 @@ import pytest
 from headrace.errors import HeadraceError
 from headrace.looker.extract.writer import Batch, Writer
 from headrace.looker.vault import ITEM, Failed, Page, Vault, item_of
-from headrace.stopping import StopEvent, Stopped
 
 
 @pytest.fixture
@@ -22,7 +21,7 @@ def item(number, text="x"):
 
 def test_what_its_ticket_says_is_in_the_vault(vault):
     session = vault.sessions.begin("extract")
-    with Writer(vault, session, may_write=lambda: None, stop=StopEvent()) as writer:
+    with Writer(vault, session, may_write=lambda: None) as writer:
         tickets = [
             writer.put(Batch("group", [item(n)], [Page("group", "groups", n, 2, 1)]))
             for n in range(50)
@@ -36,7 +35,7 @@ def test_what_its_ticket_says_is_in_the_vault(vault):
 
 def test_everything_is_stored_when_the_block_ends(vault):
     session = vault.sessions.begin("extract")
-    with Writer(vault, session, may_write=lambda: None, stop=StopEvent()) as writer:
+    with Writer(vault, session, may_write=lambda: None) as writer:
         for number in range(200):
             writer.put(Batch("group", [item(number)]))
         writer.put(Batch("look", failures=[Failed("look", ITEM, "7", 404, "gone")]))
@@ -44,20 +43,21 @@ def test_everything_is_stored_when_the_block_ends(vault):
     assert [failure.key for failure in vault.failures.open()] == ["7"]
 
 
-def test_who_brings_too_much_waits_and_a_stop_ends_the_wait(vault):
-    session, stop, go = vault.sessions.begin("extract"), StopEvent(), threading.Event()
+def test_who_brings_too_much_waits_until_there_is_room(vault):
+    session, go = vault.sessions.begin("extract"), threading.Event()
     body = "x" * 1000
-    with Writer(vault, session, may_write=go.wait, stop=stop, most_bytes=1500) as writer:
-        first = writer.put(Batch("group", [item(1, body)]))
+    with Writer(vault, session, may_write=go.wait, most_bytes=1500) as writer:
+        writer.put(Batch("group", [item(1, body)]))
         while writer._waiting:  # taken by the thread, which waits for leave to write
             threading.Event().wait(0.01)
         writer.put(Batch("group", [item(2, body)]))
-        threading.Timer(0.1, stop.set).start()
-        with pytest.raises(Stopped):
-            writer.put(Batch("group", [item(3, body)]))
+        third = threading.Thread(target=writer.put, args=(Batch("group", [item(3, body)]),))
+        third.start()
+        third.join(0.3)
+        assert third.is_alive()
         go.set()
-        first.result()
-    assert vault.contents.counts()["group"] == (2, 0)
+        third.join()
+    assert vault.contents.counts()["group"] == (3, 0)
 
 
 def test_when_writing_is_not_ours_any_more_everybody_hears_of_it(vault):
@@ -67,7 +67,7 @@ def test_when_writing_is_not_ours_any_more_everybody_hears_of_it(vault):
         raise HeadraceError("the lease is lost")
 
     def extraction():
-        with Writer(vault, session, may_write=lost, stop=StopEvent()) as writer:
+        with Writer(vault, session, may_write=lost) as writer:
             ticket = writer.put(Batch("group", [item(1)]))
             with pytest.raises(HeadraceError, match="the lease is lost"):
                 ticket.result()
