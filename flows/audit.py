@@ -27,6 +27,6 @@ def audit(request: AuditRequest) -> State[AuditReport]:
 
 
 if __name__ == "__main__":
-    from headrace.cli.main import run_command
+    from headrace.cli.entry import run_command
 
     run_command("audit")

@@ -30,6 +30,6 @@ def backfill(request: PullRequest) -> State[Summary]:
 
 
 if __name__ == "__main__":
-    from headrace.cli.main import run_command
+    from headrace.cli.entry import run_command
 
     run_command("backfill")

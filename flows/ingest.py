@@ -30,6 +30,6 @@ def ingest(request: IngestRequest) -> State[Summary]:
 
 
 if __name__ == "__main__":
-    from headrace.cli.main import run_command
+    from headrace.cli.entry import run_command
 
     run_command("ingest")

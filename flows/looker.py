@@ -29,6 +29,6 @@ def looker(request: ExtractRequest) -> State[ExtractSummary]:
 
 
 if __name__ == "__main__":
-    from headrace.cli.main import run_command
+    from headrace.cli.entry import run_command
 
     run_command("looker", "extract")

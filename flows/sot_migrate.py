@@ -20,6 +20,6 @@ def sot_migrate(request: MigrateRequest) -> State[SotReport]:
 
 
 if __name__ == "__main__":
-    from headrace.cli.main import run_command
+    from headrace.cli.entry import run_command
 
     run_command("sot migrate")

@@ -29,7 +29,7 @@ from prefect.artifacts import (
 from prefect.runtime import flow_run
 from prefect.states import Cancelled, Completed, Failed, State
 
-from blocks.api import API_ERRORS, require_api
+from blocks.api import API_ERRORS, events_refusal, require_api
 from headrace.metrics import publishing
 from headrace.metrics.client_stats import ClientStats
 from headrace.metrics.meter import Meter
@@ -164,6 +164,13 @@ class Opening:
         self.resources = resources
         resources.enter_context(logs_of_run(self.run_id, self.settings))
         self.stop = resources.enter_context(stop_on_signals())
+        if refusal := events_refusal():
+            log.warning(
+                "the Prefect server takes no events (%s): it will show no task runs of this run, "
+                "and alarms stay silent; data, summary and exit code are not concerned",
+                refusal,
+                extra={"event": "no-events"},
+            )
 
     def run(self, request: Asked, progress: Progress) -> PipelineRun[Asked]:
         """A run whose tasks share no more than what every run has."""

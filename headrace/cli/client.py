@@ -9,6 +9,7 @@ from typing import Any
 from headrace.cli.console import silence_prefect_console
 from headrace.cli.server import api_for_run
 from headrace.cli.server.run import say_on_stderr
+from headrace.doctor.checks.api import LOGIN_HINT
 from headrace.errors import HeadraceError
 from headrace.settings import load_settings
 
@@ -36,5 +37,13 @@ def with_client(ask: Callable[[Any], Awaitable[Any]]) -> Any:
             said = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise HeadraceError(
                 f"the Prefect API at {api.api_url} does not do it: {said[:200]}",
-                hint="headrace status tells whether the server runs",
+                hint=next_step(error),
             ) from error
+
+
+def next_step(error: BaseException | None) -> str:
+    """What to do about an error of the Prefect API."""
+    status = getattr(getattr(error, "response", None), "status_code", None)
+    if status in (401, 403):
+        return LOGIN_HINT
+    return "headrace status says whether the server runs, headrace doctor what else is wrong"

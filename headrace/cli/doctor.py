@@ -19,7 +19,6 @@ from headrace.cli.server.configured import configured_api
 from headrace.cli.server.environment import client_environment
 from headrace.cli.server.state import SERVER, ProcessRecord
 from headrace.doctor import CHECKS, Api, Examined, Looked, Severity, examine
-from headrace.doctor.checks.api import api_headers
 from headrace.doctor.runner import LIMIT_S
 from headrace.errors import ConfigurationError
 from headrace.lake import Store
@@ -97,7 +96,7 @@ def _api(home: Path) -> Api | None:
     """The configured API, else that of the managed server if its process lives."""
     configured = configured_api()
     if configured is not None:
-        return Api(configured.api_url, configured.source, api_headers())
+        return Api(configured.api_url, configured.source, configured.headers)
     record = _server_record(home)
     if record is None or record.port is None:
         return None

@@ -7,6 +7,8 @@ import signal
 import sys
 from types import FrameType
 
+from headrace.cli.streams import prepare_streams, write_json_lines
+
 #: `Exit.INTERRUPTED`, whose module is among those that take time to load.
 _INTERRUPTED = 130
 
@@ -17,27 +19,32 @@ def main() -> None:
     Where nothing else is said of SIGTERM, it ends the command as Ctrl-C does: also in the moment
     between a run that has kept what was complete and the process's end.
     """
-    _have_streams()
+    prepare_streams()
     usual = signal.signal(signal.SIGINT, _leave)
     signal.signal(signal.SIGTERM, _leave)
+    if _json_is_asked_for(sys.argv[1:]):
+        write_json_lines()
     from headrace.cli.main import main as command
 
     signal.signal(signal.SIGINT, usual)
     command()
 
 
-def _have_streams() -> None:
-    """Put nowhere in the place of standard streams that are closed (`>&-`).
+def run_command(*command: str) -> None:
+    """Do as `headrace COMMAND` with this process's arguments: for `python -m flows.COMMAND`."""
+    sys.argv = ["headrace", *command, *sys.argv[1:]]
+    main()
 
-    Otherwise the next file that is opened, a lake's or a database's, would be taken for one.
-    """
-    for descriptor, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
-        try:
-            os.fstat(descriptor)
-        except OSError:
-            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free: this one
-        if getattr(sys, name) is None:
-            setattr(sys, name, os.fdopen(descriptor, mode, closefd=False))
+
+def _json_is_asked_for(words: list[str]) -> bool:
+    """Before anything is loaded that could write: as `headrace.cli.common` reads it."""
+    words = words[: words.index("--")] if "--" in words else words
+    for before, word in zip(["", *words], [*words, ""], strict=True):
+        if before == "--log-format":
+            return word == "json"
+        if word.startswith("--log-format="):
+            return word == "--log-format=json"
+    return os.environ.get("HEADRACE_LOG_FORMAT") == "json"
 
 
 def _leave(_signum: int, _frame: FrameType | None) -> None:

@@ -104,11 +104,5 @@ def main() -> None:
         sys.exit(Exit.INTERRUPTED)
 
 
-def run_command(*command: str) -> None:
-    """Do as `headrace COMMAND` with this process's arguments: for `python -m flows.COMMAND`."""
-    sys.argv = ["headrace", *command, *sys.argv[1:]]
-    main()
-
-
 if __name__ == "__main__":
     main()

@@ -10,6 +10,7 @@ from typing import Any, NoReturn, TypeVar
 
 import typer
 
+from headrace.cli.client import next_step
 from headrace.cli.common import logs_are_json, say_error
 from headrace.cli.console import silence_prefect_console
 from headrace.cli.display import Display
@@ -114,9 +115,7 @@ def report_of(flow: str, parameters: Mapping[str, Any], display: Display) -> Rep
         return display.report
     if isinstance(problem, HeadraceError):
         raise problem
-    raise HeadraceError(
-        f"the run broke off: {problem}", hint="headrace status tells whether the server runs"
-    ) from problem
+    raise HeadraceError(f"the run broke off: {problem}", hint=next_step(problem)) from problem
 
 
 def _run(function: Callable[..., Any], parameters: Mapping[str, Any]) -> BaseException | None:

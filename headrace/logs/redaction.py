@@ -24,7 +24,8 @@ _ASSIGNED = re.compile(
     [^\s"',;&)}\]]+
     """
 )
-_CONTROL = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]")
+#: Also bytes of a path that are no UTF-8, which Python has as lone surrogates and JSON cannot hold.
+_CONTROL = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029\ud800-\udfff]")
 
 _known: set[str] = set()
 

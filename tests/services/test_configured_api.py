@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from base64 import b64decode
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,7 @@ STEPS = [
     {"project/prefect.toml": '[api]\nurl = "http://prefect-toml/api"\n'},
     {"project/.env": "PREFECT_API_URL=http://dotenv/api\n"},
     {"PREFECT_API_URL": "http://environment/api"},
+    {"PREFECT_API_AUTH_STRING": "user:environment"},
 ]
 
 ASK_PREFECT = """
@@ -44,7 +46,8 @@ for step in json.load(sys.stdin):
             (Path("..") / name).write_text(value)
         else:
             os.environ[name] = value
-    answers.append(Settings().api.url)
+    api = Settings().api
+    answers.append([api.url, api.auth_string and api.auth_string.get_secret_value()])
 print(json.dumps(answers))
 """
 
@@ -72,6 +75,8 @@ def test_every_source_counts_as_it_does_for_prefect(tmp_path: Path) -> None:
             else:
                 environ[name] = value
         api = configured_api(environ, tmp_path / "ours" / "project")
-        ours.append(api.api_url if api else None)
+        login = api.headers.get("Authorization", "") if api else ""
+        pair = b64decode(login.removeprefix("Basic ")).decode()
+        ours.append([api.api_url if api else None, pair or None])
     assert ours == json.loads(asked.stdout.splitlines()[-1])
-    assert len(set(ours)) == len(STEPS)
+    assert len(set(map(tuple, ours))) == len(STEPS)

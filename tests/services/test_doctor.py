@@ -127,6 +127,10 @@ def stub_api(answers: dict[str, Any]) -> Iterator[str]:
         def do_GET(self) -> None:
             path = self.path.removeprefix("/api/").partition("?")[0]
             answer = answers.get(path)
+            if self.headers.get("Upgrade"):
+                self.send_response(101)
+                self.end_headers()
+                return
             body = json.dumps(answer).encode()
             self.send_response(404 if answer is None else 200)
             self.send_header("Content-Length", str(len(body)))

@@ -1,4 +1,4 @@
-"""Which Prefect API the user has chosen, found without importing Prefect (1.1 s).
+"""Which Prefect API the user has chosen, and its login, without importing Prefect (1.1 s).
 
 The order is Prefect's own (`PrefectBaseSettings.settings_customise_sources`), and so are the names:
 the environment, `.env`, `prefect.toml`, `[tool.prefect]` of `pyproject.toml` in the working
@@ -9,18 +9,18 @@ folder, and last the active profile in `$PREFECT_PROFILES_PATH`, else
 
 from __future__ import annotations
 
+import base64
+import json
 import os
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from dotenv import dotenv_values
 
 from headrace.errors import ConfigurationError
-
-_VARIABLE = "PREFECT_API_URL"
 
 
 @dataclass(frozen=True)
@@ -30,10 +30,12 @@ class ConfiguredApi:
     Attributes:
         api_url: as configured.
         source: where that was said, for people.
+        headers: what a request needs: the login, and headers of the user's own.
     """
 
     api_url: str
     source: str
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
     def ui_url(self) -> str:
@@ -55,21 +57,61 @@ def configured_api(
         folder: the working folder.
 
     Raises:
-        ConfigurationError: a file that may hold the choice is not valid TOML.
+        ConfigurationError: a file that may hold the choice is not valid TOML, or headers that it
+            gives are no JSON.
     """
-    folder = folder or Path.cwd()
-    dotenv = {name: value or "" for name, value in dotenv_values(folder / ".env").items()}
-    project = _toml(folder / "prefect.toml")
-    pyproject = _toml(folder / "pyproject.toml").get("tool", {}).get("prefect", {})
-    profile_path, profile = _profile(environ, dotenv)
-    candidates = (
-        (environ.get(_VARIABLE), f"the environment variable {_VARIABLE}"),
-        (dotenv.get(_VARIABLE), str(folder / ".env")),
-        (project.get("api", {}).get("url"), str(folder / "prefect.toml")),
-        (pyproject.get("api", {}).get("url"), str(folder / "pyproject.toml")),
-        (profile.get(_VARIABLE), f"the active profile in {profile_path}"),
-    )
-    return next((ConfiguredApi(str(url), source) for url, source in candidates if url), None)
+    found = _Settings(environ, folder or Path.cwd())
+    url, source = found.find("PREFECT_API_URL", "api", "url")
+    return ConfiguredApi(str(url), source, _headers(found)) if url else None
+
+
+class _Settings:
+    """Where Prefect looks for its settings, in its order."""
+
+    def __init__(self, environ: Mapping[str, str], folder: Path) -> None:
+        dotenv = {name: value or "" for name, value in dotenv_values(folder / ".env").items()}
+        profile_path, profile = _profile(environ, dotenv)
+        self._named: tuple[tuple[Mapping[str, Any], str], ...] = (
+            (environ, "the environment variable {name}"),
+            (dotenv, str(folder / ".env")),
+        )
+        self._nested = (
+            (_toml(folder / "prefect.toml"), str(folder / "prefect.toml")),
+            (
+                _toml(folder / "pyproject.toml").get("tool", {}).get("prefect", {}),
+                str(folder / "pyproject.toml"),
+            ),
+        )
+        self._profile = (profile, f"the active profile in {profile_path}")
+
+    def find(self, name: str, group: str, key: str) -> tuple[Any, str]:
+        """The value of a setting, and where it was said; None and "" if nowhere."""
+        values, source = self._profile
+        candidates = (
+            *((each.get(name), where.format(name=name)) for each, where in self._named),
+            *((each.get(group, {}).get(key), where) for each, where in self._nested),
+            (values.get(name), source),
+        )
+        return next(((value, where) for value, where in candidates if value), (None, ""))
+
+
+def _headers(settings: _Settings) -> dict[str, str]:
+    """As Prefect's client sends them: the auth string goes before the key."""
+    own, where = settings.find("PREFECT_CLIENT_CUSTOM_HEADERS", "client", "custom_headers")
+    if isinstance(own, str):
+        try:
+            own = json.loads(own)
+        except json.JSONDecodeError as error:
+            raise ConfigurationError(
+                f"PREFECT_CLIENT_CUSTOM_HEADERS (from {where}) is no JSON ({error})",
+                hint='Write it as {"NAME": "VALUE"}',
+            ) from error
+    headers = {str(name): str(value) for name, value in (own or {}).items()}
+    if pair := settings.find("PREFECT_API_AUTH_STRING", "api", "auth_string")[0]:
+        headers["Authorization"] = f"Basic {base64.b64encode(str(pair).encode()).decode()}"
+    elif key := settings.find("PREFECT_API_KEY", "api", "key")[0]:
+        headers["Authorization"] = f"Bearer {key}"
+    return headers
 
 
 def _profile(

@@ -59,12 +59,18 @@ _FIXED = {
     "PREFECT_CLIENT_METRICS_ENABLED": "false",
 }
 
-_CLIENT_DEFAULTS = {
+#: Of any client of ours, unless its environment says otherwise.
+_LOGGING = {
     # The library logs from threads that belong to no run; that is no reason for a warning.
     "PREFECT_LOGGING_TO_API_WHEN_MISSING_FLOW": "ignore",
-    # Otherwise each event that cannot be delivered is logged as an error, with its whole body; the
-    # events client says on its own that it cannot connect.
+    # Otherwise each event that cannot be delivered is logged as an error, with its whole body. That
+    # none can be is one warning of the run.
     "PREFECT_LOGGING_INTERNAL_LEVEL": "CRITICAL",
+}
+
+#: Of a client of the managed server, likewise.
+_CLIENT_DEFAULTS = {
+    **_LOGGING,
     # A call that cannot connect sleeps 2, 4, 8 s before it fails: enough for a restart of the
     # server (6 s). With Prefect's 5 retries a run whose server is gone takes 100 s to say so.
     "PREFECT_CLIENT_MAX_RETRIES": "3",
@@ -99,14 +105,22 @@ def client_environment(port: int, environ: Mapping[str, str] = os.environ) -> di
 
     `PREFECT_HOME` is not among it: the user's profile keeps its say in everything but the server.
     """
-    tunable = {name: environ.get(name) or value for name, value in _CLIENT_DEFAULTS.items()}
     return {
-        **tunable,
+        **_unless_set(_CLIENT_DEFAULTS, environ),
         **_FIXED,
         **_SILENCE,
         "PREFECT_API_URL": api_url(port),
         "PREFECT_SERVER_EPHEMERAL_ENABLED": "false",
     }
+
+
+def configured_environment(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """The same for a client of an API that the user configured; where it is stays untouched."""
+    return _unless_set(_LOGGING, environ)
+
+
+def _unless_set(defaults: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:
+    return {name: environ.get(name) or value for name, value in defaults.items()}
 
 
 def _pages(folder: StateFolder) -> dict[str, str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from headrace.cli.common import logs_are_json
 from headrace.cli.server.configured import configured_api
-from headrace.cli.server.environment import client_environment
+from headrace.cli.server.environment import client_environment, configured_environment
 from headrace.cli.server.exit import drain
 from headrace.cli.server.managed import ManagedServer, RunningServer
 from headrace.stopping import STOP, StopEvent
@@ -59,7 +59,7 @@ def api_for_run(
 ) -> Iterator[RunApi]:
     """Have a Prefect API for a `with` block; `prefect` is best imported inside it.
 
-    Where the user has configured one (see `configured`), that is used and nothing is touched.
+    Where the user has configured one (see `configured`), that is used; it is not touched.
     Otherwise it is the managed server: the one that is up, else one for the time of the block.
 
     Args:
@@ -76,7 +76,8 @@ def api_for_run(
     configured = configured_api()
     if configured is not None:
         say(f"Prefect API: {configured.api_url} (from {configured.source})")
-        yield RunApi(configured.api_url, configured.ui_url, "configured")
+        with _environment(configured_environment()):
+            yield RunApi(configured.api_url, configured.ui_url, "configured")
         return
     with managed_api(home, say=say, while_starting=while_starting, stop=stop) as api:
         yield api

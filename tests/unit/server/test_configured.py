@@ -105,3 +105,40 @@ def test_the_pages_are_where_prefect_thinks_they_are(
     api = configured_api(environ, project)
     assert api is not None
     assert api.ui_url == ui_url
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("home/profiles.toml", 'active = "team"\n[profiles.team]\nPREFECT_API_URL = "http://x/api"\n'
+         'PREFECT_API_AUTH_STRING = "admin:pass"\n'),
+        ("project/pyproject.toml", '[tool.prefect.api]\nurl = "http://x/api"\n'
+         'auth_string = "admin:pass"\n'),
+        ("project/prefect.toml", '[api]\nurl = "http://x/api"\nauth_string = "admin:pass"\n'),
+        ("project/.env", "PREFECT_API_URL=http://x/api\nPREFECT_API_AUTH_STRING=admin:pass\n"),
+    ],
+)  # fmt: skip
+def test_the_login_comes_from_where_prefect_takes_it(
+    tmp_path: Path, project: Path, prefect_home: Path, name: str, text: str
+) -> None:
+    folder = {"home": prefect_home, "project": project}[name.partition("/")[0]]
+    (folder / name.partition("/")[2]).write_text(text)
+    environ = {"PREFECT_HOME": str(prefect_home), "PREFECT_API_KEY": "pnu_1"}
+    api = configured_api(environ, project)
+    assert api is not None
+    assert api.headers == {"Authorization": "Basic YWRtaW46cGFzcw=="}
+    assert "YWRtaW" not in repr(api)
+
+
+def test_a_key_and_headers_of_the_users_own_are_sent(project: Path, prefect_home: Path) -> None:
+    environ = {
+        "PREFECT_HOME": str(prefect_home),
+        "PREFECT_API_URL": "http://x/api",
+        "PREFECT_API_KEY": "pnu_1",
+        "PREFECT_CLIENT_CUSTOM_HEADERS": '{"X-Team": "trades"}',
+    }
+    api = configured_api(environ, project)
+    assert api is not None
+    assert api.headers == {"Authorization": "Bearer pnu_1", "X-Team": "trades"}
+    with pytest.raises(ConfigurationError, match="PREFECT_CLIENT_CUSTOM_HEADERS"):
+        configured_api({**environ, "PREFECT_CLIENT_CUSTOM_HEADERS": "X-Team: trades"}, project)
