@@ -12,7 +12,7 @@ import yaml
 from prefect import Flow
 from prefect.client.schemas.schedules import CronSchedule
 
-PROJECT = Path(__file__).parents[2]
+PROJECT = Path(__file__).parents[3]
 DEPLOYMENTS = yaml.safe_load((PROJECT / "prefect.yaml").read_text())["deployments"]
 IDS = [deployment["name"] for deployment in DEPLOYMENTS]
 

@@ -19,7 +19,7 @@ from headrace.exchange.transport import checked_base_url
 from headrace.pull.request import parse_moment, parse_span
 from headrace.quota import parse_rates
 
-PROJECT = Path(__file__).parents[2]
+PROJECT = Path(__file__).parents[3]
 DEPLOYMENTS = yaml.safe_load((PROJECT / "prefect.yaml").read_text())["deployments"]
 ENTRYPOINTS = sorted({deployment["entrypoint"] for deployment in DEPLOYMENTS})
 
