@@ -1,24 +1,71 @@
-"""The quota as a pyrate-limiter bucket and limiter: decorators, async, transports.
+"""The quota as a pyrate-limiter bucket, and the limiter through which every permit is acquired.
 
     limiter = SlotLimiter(gate, lane=Lane.INGEST)
     limiter.try_acquire("trades")
     client = httpx.Client(transport=RateLimiterTransport(limiter))
 
-`SlotBucket` in pyrate-limiter's own `Limiter` is as exact; but that limiter asks, sleeps and asks
-again, so it gets less of a quota that others want too. `SlotLimiter` books.
+An item of ours (`SlotItem`) gets its slot in `put`, which books it and waits for its moment: the
+library's own wait cannot be called off and counts in milliseconds (ADR 2 has the figures). An item
+of pyrate-limiter's own gets what is there at this moment, and its `Limiter` asks, sleeps and asks
+again: that is as exact, but gets less of a quota that others want too.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
 from pyrate_limiter import AbstractBucket, Limiter, RateItem
 from pyrate_limiter.abstracts.algorithm import Decision
+from pyrate_limiter.limiter import SingleBucketFactory
 
 from headrace.errors import ConfigurationError
-from headrace.quota.clock import MS
+from headrace.quota.clock import MS, Clock
+from headrace.quota.config import QuotaConfig
 from headrace.quota.exceptions import PermitTimeout
-from headrace.quota.gate import Gate
 from headrace.quota.lanes import Lane
+from headrace.quota.request import SlotItem
+from headrace.quota.status import QuotaStatus
 from headrace.stopping import StopEvent
+
+T = TypeVar("T")
+
+
+class Permits(Protocol):
+    """What bucket and limiter need of a gate; see `headrace.quota.gate.Gate`."""
+
+    config: QuotaConfig
+    clock: Clock
+
+    def fill(self, item: SlotItem) -> None:
+        """Give an item its slot."""
+        ...
+
+    def take(
+        self, lane: Lane, weight: int, timeout_s: float | None, stop: StopEvent | None
+    ) -> None:
+        """Wait for a permit."""
+        ...
+
+    def take_now(self, lane: Lane, weight: int) -> int | None:
+        """Take a permit that is there, or say when there may be one."""
+        ...
+
+    async def in_thread(self, work: Callable[[StopEvent], T]) -> T:
+        """Run work that waits."""
+        ...
+
+    def forget(self) -> None:
+        """Forget all permits given."""
+        ...
+
+    def moments(self) -> list[int]:
+        """When they left."""
+        ...
+
+    def status(self) -> QuotaStatus:
+        """How full the windows are."""
+        ...
 
 
 class SlotBucket(AbstractBucket):
@@ -34,7 +81,7 @@ class SlotBucket(AbstractBucket):
 
     is_async = False
 
-    def __init__(self, gate: Gate, lane: Lane = Lane.BACKFILL) -> None:
+    def __init__(self, gate: Permits, lane: Lane = Lane.BACKFILL) -> None:
         if gate.config.unlimited:
             raise ConfigurationError(
                 f"quota {gate.config.name!r} has no rates, so there is no bucket",
@@ -49,7 +96,14 @@ class SlotBucket(AbstractBucket):
         return self.gate.clock.now() // MS
 
     def put(self, item: RateItem) -> bool:
-        """Take a permit if there is one at this moment; else note how long to wait."""
+        """Take a permit: an item of ours when its slot has come, another one now or not at all.
+
+        Raises:
+            Stopped, PermitTimeout, QuotaUnavailable: as `Gate.take`, for an item of ours.
+        """
+        if isinstance(item, SlotItem):
+            self.gate.fill(item)
+            return True
         if item.weight > self.rates[0].limit:
             return self._record(item, Decision(failing_rate=self.rates[0]))
         at = self.gate.take_now(self.lane, item.weight)
@@ -86,17 +140,26 @@ class SlotBucket(AbstractBucket):
 
 
 class SlotLimiter(Limiter):
-    """pyrate-limiter's `Limiter`, except that it books a slot and sleeps until it comes.
+    """pyrate-limiter's `Limiter` over the slots of a gate; a gate has one for all its requests.
 
     Args:
         gate: an open gate with a limit.
         lane: where to queue.
     """
 
-    def __init__(self, gate: Gate, lane: Lane = Lane.BACKFILL) -> None:
-        super().__init__(SlotBucket(gate, lane), buffer_ms=0)
+    def __init__(self, gate: Permits, lane: Lane = Lane.BACKFILL) -> None:
+        self._bucket = SlotBucket(gate, lane)
+        super().__init__(SingleBucketFactory(self._bucket, schedule_leak=False), buffer_ms=0)
         self._gate = gate
         self._lane = lane
+
+    def put(self, item: SlotItem) -> None:
+        """Wait for the permit of an item of ours: what every request of the gate does.
+
+        Raises:
+            Stopped, PermitTimeout, QuotaUnavailable: as `Gate.take`; nothing stays booked.
+        """
+        self.handle_bucket_put(self._bucket, item, blocking=True)
 
     def _try_acquire(
         self,

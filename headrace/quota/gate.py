@@ -20,6 +20,7 @@ from typing import TypeVar
 
 from headrace.quota import forks
 from headrace.quota.breaker_file import Breaker, Listener
+from headrace.quota.bucket import SlotLimiter
 from headrace.quota.clock import Clock, MonotonicClock
 from headrace.quota.config import BreakerConfig, QuotaConfig
 from headrace.quota.counters import Cause, Counters
@@ -27,7 +28,7 @@ from headrace.quota.exceptions import RatesError
 from headrace.quota.inspect import breaker_path, quota_path
 from headrace.quota.lanes import Lane
 from headrace.quota.rates import format_rates
-from headrace.quota.request import Request
+from headrace.quota.request import Request, SlotItem
 from headrace.quota.session import Permit, Session
 from headrace.quota.slots import SlotBook
 from headrace.quota.status import NO_BOOK, BreakerStatus, QuotaStatus
@@ -87,6 +88,7 @@ class Gate:
         self._outage_limit_s = outage_limit_s
         self.clock = clock or MonotonicClock()
         self._listeners: list[Listener] = []
+        self._limiter = None if config.unlimited else SlotLimiter(self)
         self._session = self._open()
 
     def admit(
@@ -131,6 +133,10 @@ class Gate:
             None when it was taken; else when there may be one, in nanoseconds of the clock.
         """
         return None if self.config.unlimited else self.session.take_now(lane, weight)
+
+    def fill(self, item: SlotItem) -> None:
+        """Give an item its slot when the moment has come; see `Session.fill`."""
+        self.session.fill(item)
 
     def _request(
         self, lane: Lane, weight: int, timeout_s: float | None, stop: StopEvent | None
@@ -213,7 +219,8 @@ class Gate:
         except BaseException:
             breaker.close()
             raise
-        session = Session(name, book, breaker, self.clock, self._outage_limit_s)
+        put = None if self._limiter is None else self._limiter.put
+        session = Session(name, book, breaker, self.clock, self._outage_limit_s, put)
         forks.watch(session)
         return session
 

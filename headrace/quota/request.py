@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pyrate_limiter import RateItem
+
 from headrace.durations import LONGEST_S
-from headrace.quota.clock import NS, Clock
+from headrace.quota.clock import MS, NS, Clock
 from headrace.quota.exceptions import PermitTimeout
 from headrace.quota.lanes import Lane
+from headrace.quota.slot import Slot
 from headrace.stopping import StopEvent
 
 
@@ -57,3 +60,17 @@ class Request:
     def pause_until(self, at: int) -> None:
         """Sleep until a moment, unless called off."""
         self.stop.sleep((at - self.clock.now()) / NS)
+
+
+class SlotItem(RateItem):
+    """A request on its way through pyrate-limiter's `Limiter` into our bucket.
+
+    Attributes:
+        request: what is wished for.
+        slot: what it got; None until then.
+    """
+
+    def __init__(self, request: Request) -> None:
+        super().__init__(request.name, request.clock.now() // MS, request.weight)
+        self.request = request
+        self.slot: Slot | None = None

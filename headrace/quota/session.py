@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from headrace.durations import LONGEST_S
@@ -21,7 +21,7 @@ from headrace.quota.counters import Counters
 from headrace.quota.exceptions import OutageError
 from headrace.quota.lanes import Lane
 from headrace.quota.packets import Packets
-from headrace.quota.request import Request
+from headrace.quota.request import Request, SlotItem
 from headrace.quota.slot import SPARE, Slot
 from headrace.quota.slots import SlotBook
 from headrace.quota.slowdown import SlowdownLog
@@ -61,6 +61,7 @@ class Session:
         breaker: asked before and after.
         clock: the time.
         outage_limit_s: how long to wait for an open breaker; None for as long as it takes.
+        put: takes an item through pyrate-limiter into our bucket, which calls `fill`.
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class Session:
         breaker: Breaker,
         clock: Clock,
         outage_limit_s: float | None,
+        put: Callable[[SlotItem], object] | None = None,
     ) -> None:
         self.pid = os.getpid()
         self.book = book
@@ -83,6 +85,7 @@ class Session:
         self._outage_seen = 0
         self._logged_at = -_LONG_WAIT
         self._closed = False
+        self._put = put
         self.threads = WaitingThreads()
         self._slowdown = SlowdownLog(name, self.counters, clock.now)
         if book is not None:
@@ -139,7 +142,7 @@ class Session:
         book = self._limited()
         leaving = None
         while leaving is None:
-            leaving = self._leaving(self._slot(request, book), book)
+            leaving = self._leaving(self._slot(request), book)
         book.settle(leaving, self._clock.now())
         self.counters.count(admitted=request.weight)
 
@@ -190,7 +193,7 @@ class Session:
             return Permit(given, None, self._clock.now())
         while True:
             asked = self._clock.now()
-            slot = self._slot(request, book)
+            slot = self._slot(request)
             if self._clock.now() - asked > _PASS_IS_FRESH and not self.breaker.still_holds(given):
                 book.give_back(slot)
                 return None
@@ -200,8 +203,23 @@ class Session:
                 book.settle(leaving, left)
                 return Permit(given, leaving, left)
 
-    def _slot(self, request: Request, book: SlotBook) -> Slot:
-        """A slot whose moment has come."""
+    def _slot(self, request: Request) -> Slot:
+        """A slot whose moment has come, acquired through pyrate-limiter."""
+        item = SlotItem(request)
+        if self._put is not None:
+            self._put(item)
+        assert item.slot is not None, "callers have checked that there is a limit"
+        return item.slot
+
+    def fill(self, item: SlotItem) -> None:
+        """Give an item a slot whose moment has come: what the bucket does with it.
+
+        Raises:
+            Stopped, PermitTimeout, QuotaUnavailable: as for `acquire`.
+        """
+        item.slot = self._waited(item.request, self._limited())
+
+    def _waited(self, request: Request, book: SlotBook) -> Slot:
         while True:
             slot = self._booked(request, book)
             if slot.fixed and slot.at <= self._clock.now():

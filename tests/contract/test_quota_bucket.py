@@ -8,10 +8,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
-from pyrate_limiter import Limiter
+from pyrate_limiter import AbstractBucket, Limiter, RateItem
 from pyrate_limiter.extras.httpx_limiter import AsyncRateLimiterTransport, RateLimiterTransport
 
 from headrace.errors import ConfigurationError
@@ -177,6 +178,33 @@ def test_limits_httpx_clients(make: Make, server: str) -> None:
 
     assert asyncio.run(fetch()) == 200
     assert not limiter.try_acquire("x", blocking=False)
+
+
+def test_every_permit_of_a_gate_comes_through_pyrate_limiter(
+    gates: Callable[[str], Gate], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put: list[int] = []
+    really_put = Limiter.handle_bucket_put
+
+    def noted(limiter: Limiter, bucket: AbstractBucket, item: RateItem, **how: Any) -> Any:
+        assert isinstance(bucket, SlotBucket)
+        put.append(item.weight)
+        return really_put(limiter, bucket, item, **how)
+
+    monkeypatch.setattr(Limiter, "handle_bucket_put", noted)
+    gate = gates("100/m")
+    with gate.admit(weight=2) as admission:
+        admission.answered(200)
+
+    async def coroutine() -> None:
+        async with gate.admit(weight=3) as admission:
+            admission.answered(200)
+
+    asyncio.run(coroutine())
+    gate.take(weight=4)
+    SlotLimiter(gate).try_acquire("x", weight=5)
+    assert put == [2, 3, 4, 5]
+    assert gate.status().book.windows[0].used == sum(put)
 
 
 def test_without_rates_there_is_no_bucket(gates: Callable[[str], Gate]) -> None:
