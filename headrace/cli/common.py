@@ -10,9 +10,6 @@ import typer
 from typer.core import TyperGroup
 
 from headrace.errors import ConfigurationError, HeadraceError
-from headrace.logs import json_line, written
-from headrace.logs.redaction import safe_text
-from headrace.settings import load_settings
 
 
 class Format(StrEnum):
@@ -86,6 +83,10 @@ def set_up_logs(ctx: typer.Context, log_format: Format | None, log_level: Level 
             if value is not None:
                 os.environ[name] = value
 
+    # Help and completion, which end before this, need neither settings nor logs.
+    from headrace.logs import written
+    from headrace.settings import load_settings
+
     ctx.call_on_close(restore)
     _told.log_format = str(log_format or "human")
     os.environ.update({name: str(value) for name, value in given.items() if value})
@@ -106,6 +107,9 @@ def logs_are_json() -> bool:
 def say_error(error: HeadraceError) -> None:
     """One line about an error that ends the command, in the format of the log lines."""
     if logs_are_json():
+        from headrace.logs import json_line
+        from headrace.logs.redaction import safe_text
+
         typer.echo(json_line("error", safe_text(str(error)), facts={"event": "failed"}), err=True)
     else:
         typer.echo(f"headrace: {error}", err=True)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import TYPE_CHECKING
 
 from headrace.errors import ConfigurationError, HeadraceError
-from headrace.leases import LeaseHeld
-from headrace.run.report import Report, Status
 from headrace.stopping import Stopped
+
+if TYPE_CHECKING:
+    from headrace.run.report import Report, Status
 
 
 class Exit(IntEnum):
@@ -21,14 +23,6 @@ class Exit(IntEnum):
     INTERRUPTED = 130
 
 
-_BY_STATUS = {
-    Status.DONE: Exit.DONE,
-    Status.PARTIAL: Exit.PARTIAL,
-    Status.FAILED: Exit.FAILED,
-    Status.RUNNING_ELSEWHERE: Exit.RUNNING_ELSEWHERE,
-}
-
-
 def exit_of_report(report: Report) -> Exit:
     """The exit code of a run that came to its end."""
     return Exit.INTERRUPTED if report.stopped else exit_of_status(report.status)
@@ -36,11 +30,14 @@ def exit_of_report(report: Report) -> Exit:
 
 def exit_of_status(status: Status) -> Exit:
     """The exit code of a command that ended with this status."""
-    return _BY_STATUS[status]
+    return Exit[status.name]
 
 
 def exit_of_error(error: HeadraceError) -> Exit:
     """The exit code of a command that ended with an error."""
+    # Importing it takes time that help and completion have not got.
+    from headrace.leases import LeaseHeld
+
     if isinstance(error, ConfigurationError):
         return Exit.USAGE
     if isinstance(error, LeaseHeld):

@@ -4,34 +4,77 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import typer
 
 from headrace import __version__
-from headrace.cli import (
-    blocks,
-    breaker,
-    checkpoint,
-    lease,
-    looker,
-    metrics,
-    pull,
-    quota,
-    sim,
-    sot,
-    up,
-)
-from headrace.cli.alarms import command as alarms
-from headrace.cli.audit import audit
 from headrace.cli.common import CommonOptionsGroup, LogFormat, LogLevel, say_error, set_up_logs
-from headrace.cli.demo import demo
-from headrace.cli.doctor import doctor
 from headrace.cli.exits import Exit, exit_of_error
-from headrace.cli.products import products
+from headrace.cli.lazy import Lazy, LazyGroup
 from headrace.errors import HeadraceError
 from headrace.output import abandon_stdout
-from headrace.wire import keep_loopback_direct
+
+
+class _Commands(LazyGroup, CommonOptionsGroup):
+    """All commands, in the order of the help."""
+
+    lazy: ClassVar[dict[str, Lazy]] = {
+        "up": Lazy(
+            "headrace.cli.up:up",
+            "Start the local Prefect server with its deployments, and keep both until "
+            "`headrace down`.",
+        ),
+        "down": Lazy(
+            "headrace.cli.up:down",
+            "Stop the local Prefect server and what runs beside it; runs and settings are kept.",
+        ),
+        "status": Lazy(
+            "headrace.cli.up:status",
+            "Show whether the local Prefect server is up, where, since when, and how big it is.",
+        ),
+        "doctor": Lazy(
+            "headrace.cli.doctor:doctor",
+            "Look for what would keep a run from working; say what to do about each thing found.",
+        ),
+        "demo": Lazy(
+            "headrace.cli.demo:demo",
+            "Show a whole backfill against a simulated exchange, with its troubles.",
+        ),
+        "backfill": Lazy(
+            "headrace.cli.pull:backfill",
+            "Fetch every trade of some products that is not in the lake yet.",
+        ),
+        "ingest": Lazy(
+            "headrace.cli.pull:ingest", "Fetch what is new of some products since the last run."
+        ),
+        "audit": Lazy(
+            "headrace.cli.audit:audit",
+            "Find out whether products are complete and sound in the lake; with --heal, make "
+            "them so.",
+        ),
+        "products": Lazy(
+            "headrace.cli.products:products", "List the products that the exchange knows."
+        ),
+        "blocks": Lazy(
+            "headrace.cli.blocks:app", "Prefect blocks: configuration kept on the server."
+        ),
+        "alarms": Lazy(
+            "headrace.cli.alarms.command:app",
+            "Alarms: Prefect automations on what runs report.",
+        ),
+        "checkpoint": Lazy(
+            "headrace.cli.checkpoint:app", "Checkpoints: what runs have noted of each product."
+        ),
+        "lease": Lazy("headrace.cli.lease:app", "Leases: who may write at this moment."),
+        "looker": Lazy("headrace.cli.looker:app", "Looker's content, kept in a vault."),
+        "quota": Lazy("headrace.cli.quota:app", "Quotas: what they allow and who uses them."),
+        "breaker": Lazy("headrace.cli.breaker:app", "Circuit breakers of servers."),
+        "metrics": Lazy("headrace.cli.metrics:app", "Metrics of runs, and alarms on them."),
+        "sim": Lazy("headrace.cli.sim:app", "Simulated servers to rehearse with."),
+        "sot": Lazy("headrace.cli.sot:app", "The source-of-truth log of an engine's outputs."),
+    }
+
 
 app = typer.Typer(
     name="headrace",
@@ -41,27 +84,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
-    cls=CommonOptionsGroup,
+    cls=_Commands,
 )
-app.command("up")(up.up)
-app.command("down")(up.down)
-app.command("status")(up.status)
-app.command("doctor")(doctor)
-app.command("demo")(demo)
-app.command("backfill")(pull.backfill)
-app.command("ingest")(pull.ingest)
-app.command("audit")(audit)
-app.command("products")(products)
-app.add_typer(blocks.app, name="blocks")
-app.add_typer(alarms.app, name="alarms")
-app.add_typer(checkpoint.app, name="checkpoint")
-app.add_typer(lease.app, name="lease")
-app.add_typer(looker.app, name="looker")
-app.add_typer(quota.app, name="quota")
-app.add_typer(breaker.app, name="breaker")
-app.add_typer(metrics.app, name="metrics")
-app.add_typer(sim.app, name="sim")
-app.add_typer(sot.app, name="sot")
 
 
 def _print_version(asked: bool) -> None:
@@ -83,12 +107,14 @@ def common(
     log_level: LogLevel = None,
 ) -> None:
     """Pull everything a rate-limited API will give, exactly once."""
+    from headrace.wire import keep_loopback_direct
+
+    keep_loopback_direct(os.environ)
     set_up_logs(ctx, log_format, log_level)
 
 
 def main() -> None:
     """Run the command line; errors that we foresaw become one line and an exit code."""
-    keep_loopback_direct(os.environ)
     try:
         app(prog_name="headrace")
     except HeadraceError as error:

@@ -2,35 +2,76 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import typer
 
-from headrace.cli.looker import (
-    cleanup,
-    contents,
-    diff,
-    extract,
-    failures,
-    folders,
-    restore,
-    retry,
-    snapshot,
-    verify,
-)
+from headrace.cli.lazy import Lazy, LazyGroup
 
-app = typer.Typer(help="Looker's content, kept in a vault.", no_args_is_help=True)
-app.command("extract")(extract.extract)
-app.command("list")(contents.list_items)
-app.command("info")(contents.info)
-app.command("show")(contents.show)
-app.command("failures")(failures.failures)
-app.command("retry")(retry.retry)
-app.command("verify")(verify.verify)
-app.command("diff")(diff.diff)
-app.command("unpack")(folders.unpack)
-app.command("pack")(folders.pack)
-app.command("restore")(restore.restore)
-app.command("cleanup")(cleanup.cleanup)
-app.add_typer(snapshot.app, name="snapshot")
+
+class _Commands(LazyGroup):
+    """The commands, in the order of the help."""
+
+    lazy: ClassVar[dict[str, Lazy]] = {
+        "extract": Lazy(
+            "headrace.cli.looker.extract:extract",
+            "Bring the content of a Looker into a vault; a second run goes on where one broke off.",
+        ),
+        "list": Lazy(
+            "headrace.cli.looker.contents:list_items",
+            "List the items of a vault: type, id, name, folder, when changed and when seen last.",
+        ),
+        "info": Lazy(
+            "headrace.cli.looker.contents:info",
+            "What a vault holds by type, its size, its last sessions and what is still failing.",
+        ),
+        "show": Lazy(
+            "headrace.cli.looker.contents:show",
+            "Show one item: what the vault knows of it, its versions, and its body.",
+        ),
+        "failures": Lazy(
+            "headrace.cli.looker.failures:failures",
+            "List items and pages that failed: status, message, attempts.",
+        ),
+        "retry": Lazy(
+            "headrace.cli.looker.retry:retry",
+            "Ask once more for each item that failed; what comes is stored, the rest stays on the "
+            "list.",
+        ),
+        "verify": Lazy(
+            "headrace.cli.looker.verify:verify",
+            "Recompute every hash of the vault, then compare its items with the server, byte for "
+            "byte.",
+        ),
+        "diff": Lazy(
+            "headrace.cli.looker.diff:diff",
+            "Say what changed between two sessions: items added, deleted, returned, and every "
+            "field.",
+        ),
+        "unpack": Lazy(
+            "headrace.cli.looker.folders:unpack",
+            "Write each item to {type}/{id}.json, the bytes as the server sent them.",
+        ),
+        "pack": Lazy(
+            "headrace.cli.looker.folders:pack",
+            "Take edited files back into the vault as new versions; `restore` brings them to "
+            "Looker.",
+        ),
+        "restore": Lazy(
+            "headrace.cli.looker.restore:restore",
+            "Restore one item, a type or everything into the Looker at --base-url.",
+        ),
+        "cleanup": Lazy(
+            "headrace.cli.looker.cleanup:cleanup",
+            "Remove versions that were replaced long ago; the current one of every item stays.",
+        ),
+        "snapshot": Lazy(
+            "headrace.cli.looker.snapshot:app", "Copies of the vault, in a folder or in S3."
+        ),
+    }
+
+
+app = typer.Typer(help="Looker's content, kept in a vault.", no_args_is_help=True, cls=_Commands)
 
 
 @app.callback()

@@ -2,19 +2,50 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import typer
 
-from headrace.cli.sot.gen import gen
-from headrace.cli.sot.head import head
-from headrace.cli.sot.running import migrate, recover, verify, write
+from headrace.cli.lazy import Lazy, LazyGroup
 
-app = typer.Typer(help="The source-of-truth log of an engine's outputs.", no_args_is_help=True)
-app.command("gen")(gen)
-app.command("write")(write)
-app.command("verify")(verify)
-app.command("recover")(recover)
-app.command("migrate")(migrate)
-app.command("head")(head)
+
+class _Commands(LazyGroup):
+    """The commands, in the order of the help."""
+
+    lazy: ClassVar[dict[str, Lazy]] = {
+        "gen": Lazy(
+            "headrace.cli.sot.gen:gen",
+            "Make a stream of an engine's outputs, the same every time for the same options.",
+        ),
+        "write": Lazy(
+            "headrace.cli.sot.running:write",
+            "Put every record of a stream into its symbol's chain; what is there already stays.",
+        ),
+        "verify": Lazy(
+            "headrace.cli.sot.running:verify",
+            "Find any damage, gap, fork or reordering in the log, and name it.",
+        ),
+        "recover": Lazy(
+            "headrace.cli.sot.running:recover",
+            "Write the log as a stream equal to what came in; nothing damaged is handed on as "
+            "good.",
+        ),
+        "migrate": Lazy(
+            "headrace.cli.sot.running:migrate",
+            "Lead an unsharded log over into the sharded one: begin, backfill, compare, switch, "
+            "end.",
+        ),
+        "head": Lazy(
+            "headrace.cli.sot.head:head",
+            "Show the head of every chain: sequence, hash, digest, what is parked, what was "
+            "verified.",
+        ),
+    }
+
+
+app = typer.Typer(
+    help="The source-of-truth log of an engine's outputs.", no_args_is_help=True, cls=_Commands
+)
 
 
 @app.callback()

@@ -1,0 +1,103 @@
+"""What help, version and completion need not import, and that commands are as their list says."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+from typer.main import get_group
+
+from headrace.cli import looker, main, sot
+from headrace.cli.lazy import LazyGroup
+
+HEAVY = [
+    "prefect",
+    "pyarrow",
+    "boto3",
+    "botocore",
+    "pydantic_settings",
+    "looker_sdk",
+    "cassandra",
+    "numpy",
+]
+PROGRAM = """
+import atexit, json, sys
+heavy = sys.argv.pop().split(",")
+def tell():
+    sys.stderr.write(json.dumps([name for name in heavy if name in sys.modules]))
+atexit.register(tell)
+from headrace.cli.entry import main
+main()
+"""
+
+
+def completing(words: str) -> dict[str, str]:
+    """What a shell asks with."""
+    return {
+        "_HEADRACE_COMPLETE": "complete_bash",
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(len(words.split(" ")) - 1),
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment", "said"),
+    [
+        (["--help"], {}, "backfill"),
+        ([], {}, "backfill"),
+        (["--version"], {}, "headrace "),
+        ([], completing("headrace back"), "backfill"),
+        ([], completing("headrace looker ext"), "extract"),
+        ([], completing("headrace sot ver"), "verify"),
+    ],
+)
+def test_nothing_heavy_is_imported(
+    arguments: list[str], environment: dict[str, str], said: str
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *arguments, ",".join(HEAVY)],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+    )
+    assert said in done.stdout
+    assert json.loads(done.stderr) == []
+
+
+def test_a_command_imports_what_it_needs() -> None:
+    """The test above looks at the right names."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, "backfill", "--help", ",".join(HEAVY)],
+        capture_output=True,
+        text=True,
+    )
+    assert "pydantic_settings" in json.loads(done.stderr)
+
+
+def commands() -> Iterator[tuple[str, type[LazyGroup], str]]:
+    for group in (main._Commands, looker._Commands, sot._Commands):
+        for name in group.lazy:
+            yield f"{group.__module__} {name}", group, name
+
+
+@pytest.mark.parametrize(
+    ("group", "name"),
+    [pytest.param(group, name, id=title) for title, group, name in commands()],
+)
+def test_the_list_of_commands_says_what_their_help_begins_with(
+    group: type[LazyGroup], name: str
+) -> None:
+    loaded = group.lazy[name].load(name)
+    assert loaded.name == name
+    first, _, _ = loaded.help.partition("\n\n")
+    assert " ".join(first.split()) == group.lazy[name].help
+
+
+def test_a_mistyped_command_is_answered_with_the_nearest() -> None:
+    group = get_group(main.app)
+    with pytest.raises(Exception, match="Did you mean 'backfill'"):
+        group.main(["backfil"], standalone_mode=False)
