@@ -8,10 +8,10 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from support.looker import assert_vault_equals, extract
+from support.looker_bodies import WRITTEN
 
 from headrace.errors import ConfigurationError
 from headrace.looker.content import TYPES
@@ -23,7 +23,6 @@ from headrace.run.report import Status
 from headrace.sim.looker import SimulatedLooker
 from headrace.stopping import StopEvent
 
-FILES = Path(__file__).parents[3] / "shared" / "cases" / "files" / "looker"
 ONE = {"types": "dashboard", "workers": 4}
 
 
@@ -356,24 +355,17 @@ def test_an_unfinished_session_is_left_for_another_request_or_when_told_so(sim, 
     assert not third.resumed
 
 
-@pytest.mark.skipif(not FILES.exists(), reason="recorded bodies are not at hand")
-def test_recorded_bodies_pass_byte_for_byte(vault):
-    with SimulatedLooker(counts={"dashboard": 5, "user": 3, "look": 3}) as sim:
-        for name, kind, item_id in (
-            ("gzr_Dashboard_17_FAA_KPIs.json", "dashboard", "17"),
-            ("sdkcodegen_jsonDashboard2_redacted.json", "dashboard", "2"),
-            ("gzr_look_198.json", "look", "198"),
-            ("sdkcodegen_jsonUser_redacted.json", "user", None),
-        ):
-            body = (FILES / name).read_bytes().strip()
-            item_id = item_id or str(json.loads(body)["id"])
-            sim.library.put(kind, item_id, body)
+def test_bodies_pass_byte_for_byte_however_they_are_written(vault):
+    with SimulatedLooker(counts={"dashboard": 20, "user": 3, "look": 3}) as sim:
+        for written in WRITTEN:
+            sim.library.put(written.type, written.id, written.raw.strip())
         done = extract(sim.url, vault, types="dashboard,user,look")
         assert done.status is Status.DONE
         assert_vault_equals(sim.library, vault, ["dashboard", "user"])
         with Vault.open(vault) as held:
-            recorded = (FILES / "gzr_look_198.json").read_bytes().strip()
-            assert held.contents.body("look", "198").body == recorded
+            for written in WRITTEN:
+                kept = held.contents.body(written.type, written.id).body
+                assert kept == written.raw.strip(), written.id
 
 
 @pytest.mark.parametrize(
