@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import msgspec
 
 from headrace.lake.exceptions import GridDamaged, ObjectMissing
-from headrace.lake.names import exchange_prefix
+from headrace.lake.names import OWN_ROOT, canonical_exchange, exchange_prefix
 from headrace.lake.store import Store
 
 PAGE_IDS = 1_000
@@ -112,8 +112,27 @@ class _GridFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def grid_key(exchange: str) -> str:
-    """Where the grid of an exchange's raw trades is recorded."""
+    """Where the grid of an exchange's raw trades is recorded: not among the parts.
+
+    Some readers of a folder take every file in it for Parquet.
+    """
+    return f"{OWN_ROOT}/grid-{canonical_exchange(exchange)}.json"
+
+
+def former_grid_key(exchange: str) -> str:
+    """Where it was recorded before, among the parts."""
     return f"{exchange_prefix(exchange)}_grid.json"
+
+
+def recorded_grid(store: Store, exchange: str) -> Grid | None:
+    """The grid that the lake records, in either place; None if it records none. Changes nothing.
+
+    Raises:
+        GridDamaged: if a record cannot be read or is of a newer version, or the two differ.
+        StoreError: if the store fails.
+    """
+    now, before = _recorded_grids(store, exchange)
+    return now or before
 
 
 def load_or_create_grid(store: Store, exchange: str, cell_pages: int) -> Grid:
@@ -122,20 +141,46 @@ def load_or_create_grid(store: Store, exchange: str, cell_pages: int) -> Grid:
     A grid that is already there wins over the setting. Two processes that create it at once get
     the same one: the record is written on the condition that there is none.
 
+    A record in its former place, among the parts, is moved. A run of an older version that begins
+    afterwards records the grid there again, and the next run of this one moves that.
+
     Raises:
         GridDamaged: if the record cannot be read or is of a newer version. It is not rewritten:
             the parts in the lake were cut by what it said.
         StoreError: if the store fails.
     """
-    key = grid_key(exchange)
-    offered = Grid(cell_pages)
+    key, former = grid_key(exchange), former_grid_key(exchange)
+    now, before = _recorded_grids(store, exchange)
+    if now and not before:
+        return now
+    grid = now or before or Grid(cell_pages)
+    record = _GridFile(GRID_VERSION, grid.cell_pages, PAGE_IDS)
+    if not now and not store.put_if_absent(key, msgspec.json.encode(record) + b"\n"):
+        grid = _parse(store.get(key), store.place(key))  # another process was first
+    if before:
+        store.delete(former)
+    return grid
+
+
+def _recorded_grids(store: Store, exchange: str) -> tuple[Grid | None, Grid | None]:
+    """What is recorded in its place, and in the former one."""
+    key, former = grid_key(exchange), former_grid_key(exchange)
+    now, before = _recorded(store, key), _recorded(store, former)
+    if now and before and now != before:
+        raise GridDamaged(
+            store.place(former),
+            f"it says {before.cell_pages} pages, {store.place(key)} says {now.cell_pages}",
+            remedy="Remove the wrong one: the widest parts that hold trades have as many pages as "
+            "the right one says (verify_lake.py prints them)",
+        )
+    return now, before
+
+
+def _recorded(store: Store, key: str) -> Grid | None:
     try:
         return _parse(store.get(key), store.place(key))
     except ObjectMissing:
-        record = _GridFile(GRID_VERSION, offered.cell_pages, PAGE_IDS)
-        if store.put_if_absent(key, msgspec.json.encode(record) + b"\n"):
-            return offered
-    return _parse(store.get(key), store.place(key))
+        return None
 
 
 def _parse(content: bytes, place: str) -> Grid:

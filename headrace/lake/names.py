@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from headrace.lake.exceptions import InvalidName
 
 RAW_ROOT = "raw/trades"
+#: What Headrace keeps in a lake beside its trades.
+OWN_ROOT = "_headrace"
 MAX_ID = (1 << 63) - 1
 
 _PRODUCT = re.compile(r"[A-Z0-9][A-Z0-9._-]{0,63}")

@@ -391,7 +391,7 @@ def test_a_lake_that_is_a_file(doctor: Doctor, lake: Path) -> None:
 
 def test_a_damaged_grid(doctor: Doctor, lake: Path) -> None:
     open_lake(lake).raw("coinbase")
-    [grid] = lake.rglob("_grid.json")
+    [grid] = lake.rglob("grid-*.json")
     grid.write_text("{}")
 
     assert str(grid) in doctor().only("lake", "problem")

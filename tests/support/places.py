@@ -134,7 +134,8 @@ class Truth:
         names = {path.name for path in copy.rglob("*") if path.is_file()}
         if healed:
             names -= {name for name in names if is_set_aside(name)}
-        assert names == {"_grid.json", *(part.key.rpartition("/")[2] for part in listing.parts)}
+        parts = {part.key.rpartition("/")[2] for part in listing.parts}
+        assert names == {"grid-coinbase.json", *parts}
         checkpoint = saved_checkpoint(self.api_url, raw.store.location, self.product)
         newest = self._newest_trade()
         assert checkpoint is not None

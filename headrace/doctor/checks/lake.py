@@ -10,7 +10,7 @@ from pathlib import Path
 from headrace.doctor.checks.state import existing
 from headrace.doctor.model import Examined, Finding, ok, problem
 from headrace.lake.exceptions import ObjectMissing, StoreError, StoreUnavailable
-from headrace.lake.grid import DEFAULT_CELL_PAGES, grid_key, load_or_create_grid
+from headrace.lake.grid import recorded_grid
 from headrace.lake.store import Store
 from headrace.pull.sources import EXCHANGE
 
@@ -100,6 +100,5 @@ def _read(store: Store, key: str) -> str:
 
 def _grid(store: Store) -> str:
     """Read the recorded grid, if there is one; a damaged one is raised."""
-    if store.exists(grid_key(EXCHANGE)):
-        load_or_create_grid(store, EXCHANGE, DEFAULT_CELL_PAGES)
+    recorded_grid(store, EXCHANGE)
     return ""

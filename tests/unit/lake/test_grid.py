@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 
 from headrace.lake import Cell, Grid, open_lake
 from headrace.lake.exceptions import GridDamaged
-from headrace.lake.grid import PAGE_IDS, grid_key
+from headrace.lake.grid import (
+    PAGE_IDS,
+    former_grid_key,
+    grid_key,
+    load_or_create_grid,
+    recorded_grid,
+)
+from headrace.lake.local import LocalStore
 
 
 def test_cells_begin_at_one() -> None:
@@ -77,6 +84,68 @@ def test_a_damaged_record_is_named_and_not_rewritten(tmp_path: Path, content: by
     assert str(record) in str(caught.value)
     assert caught.value.hint
     assert record.read_bytes() == content
+
+
+def as_before(lake: Path, cell_pages: int) -> Path:
+    """The record of a lake that an older version wrote: among the parts."""
+    record = lake / former_grid_key("coinbase")
+    record.parent.mkdir(parents=True, exist_ok=True)
+    record.write_text(f'{{"schema_version":1,"cell_pages":{cell_pages},"page_ids":1000}}\n')
+    return record
+
+
+def test_no_file_that_is_no_part_stands_among_the_parts(tmp_path: Path) -> None:
+    open_lake(tmp_path).raw("coinbase")
+
+    assert not (tmp_path / "raw").exists()
+    assert (tmp_path / grid_key("coinbase")).exists()
+
+
+def test_the_record_of_an_older_version_is_read_and_moved(tmp_path: Path) -> None:
+    record = as_before(tmp_path, 7)
+    store = open_lake(tmp_path).store
+    assert recorded_grid(store, "coinbase") == Grid(7)
+    assert record.exists()
+
+    assert open_lake(tmp_path).raw("coinbase", cell_pages=100).grid == Grid(7)
+
+    assert not record.exists()
+    assert open_lake(tmp_path).raw("coinbase", cell_pages=100).grid == Grid(7)
+
+
+def test_what_a_run_of_an_older_version_records_meanwhile_is_removed_if_it_agrees(
+    tmp_path: Path,
+) -> None:
+    open_lake(tmp_path).raw("coinbase", cell_pages=7)
+    record = as_before(tmp_path, 7)
+    assert open_lake(tmp_path).raw("coinbase").grid == Grid(7)
+    assert not record.exists()
+
+    as_before(tmp_path, 128)
+    with pytest.raises(GridDamaged, match="128 pages"):
+        open_lake(tmp_path).raw("coinbase")
+    assert record.exists()
+
+
+def test_a_kill_between_the_two_records_is_made_good(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = as_before(tmp_path, 7)
+
+    class Killed(BaseException):
+        pass
+
+    def killed(*_: object, **__: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(LocalStore, "delete", killed)
+        with pytest.raises(Killed):
+            load_or_create_grid(LocalStore(str(tmp_path)), "coinbase", 100)
+    assert record.exists()
+
+    assert open_lake(tmp_path).raw("coinbase").grid == Grid(7)
+    assert not record.exists()
 
 
 @given(st.integers(1, 40), st.data())

@@ -34,7 +34,7 @@ def test_a_relative_folder_stays_where_it_was(
 
     lake.raw("coinbase")
 
-    assert (tmp_path / "data/lake/raw/trades/exchange=coinbase/_grid.json").exists()
+    assert (tmp_path / "data/lake/_headrace/grid-coinbase.json").exists()
 
 
 def test_the_home_folder_may_be_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
