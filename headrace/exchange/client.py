@@ -6,6 +6,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TypeVar
 from urllib.parse import quote
 
@@ -16,7 +17,6 @@ from headrace.exchange.exceptions import (
     ConnectionFailed,
     Contradiction,
     ExchangeError,
-    ProxyRefusal,
     PutOff,
     RequestRefused,
     RetriesExhausted,
@@ -38,7 +38,7 @@ from headrace.exchange.signing import Credentials, sign
 from headrace.exchange.transport import Response, Transport
 from headrace.logs.redaction import safe_text
 from headrace.metrics.client_stats import ClientStats
-from headrace.quota import Gate, Lane
+from headrace.quota import Admission, Gate, Lane
 from headrace.quota.feedback import retry_after_s as read_retry_after
 from headrace.stopping import StopEvent
 
@@ -46,6 +46,12 @@ Answer = TypeVar("Answer")
 
 #: 408 (a server's own time-out, often of an idle connection) and 425: the same request, later.
 _ANOTHER_TIME = (408, 425)
+
+#: Of what a server says, so much is quoted.
+_QUOTED = 120
+
+#: Attempts of one request that an outage may take without counting.
+_MOST_OUTAGES = 50
 
 #: A `Retry-After` beyond this is not taken at its word; the breaker is there for long outages.
 LONGEST_RETRY_AFTER_S = 300.0
@@ -98,6 +104,9 @@ class ExchangeClient:
         # Reading a page is a dozen calls that let go of the GIL for an instant. Several threads at
         # it take it from each other at every one of them, which costs a seventh of all the CPU.
         self._reading = threading.Lock()
+        # Only compared: an update that another thread overwrites is a change all the same.
+        self._answered = 0
+        self._answered_of = ""
 
     @property
     def source(self) -> str:
@@ -173,20 +182,21 @@ class ExchangeClient:
         lane: Lane,
     ) -> Answer:
         failures: Counter[type[TransientError]] = Counter()
-        fresh = False
+        request = _Request(path, product, lane)
         while True:
             try:
-                return self._attempt(path, read, lane, product, fresh=fresh)
+                return self._attempt(request, read)
             except ExchangeError as error:
-                lane = Lane.RETRY
-                fresh = isinstance(error, ConnectionFailed)
+                request.lane = Lane.RETRY
+                request.fresh = isinstance(error, ConnectionFailed)
                 if isinstance(error, ConnectionFailed) and error.stale:
                     self.stats.retried()
                     continue
                 error = _placed(error, product, cursor)
                 if not isinstance(error, TransientError):
                     raise error from error.__cause__
-                failures[type(error)] += 1
+                if not self._is_outage(request, error):
+                    failures[type(error)] += 1
                 seen = failures[type(error)]
                 if seen >= self._policy.allowed(error):
                     raise RetriesExhausted(
@@ -197,49 +207,121 @@ class ExchangeClient:
                         hint=error.hint,
                     ) from error
                 self.stats.retried()
-                self._stop.sleep(self._policy.pause_s(seen))
+                self._stop.sleep(self._policy.pause_s(seen + request.outages))
 
-    def _attempt(
-        self, path: str, read: Callable[[bytes], Answer], lane: Lane, product: str, *, fresh: bool
-    ) -> Answer:
-        with self._gate.admit(lane=lane, stop=self._stop) as admission:
-            admission.sending()
-            # Signed per attempt: the signature covers the time.
-            headers = sign(self._credentials, "GET", path) if self._credentials else {}
-            self.stats.sent(product)
-            try:
-                response = self._transport.get(path, headers, fresh=fresh or admission.probing)
-            except ConnectionFailed as error:
-                self.stats.failed()
-                if error.stale:
-                    admission.failed(neutral=True)
-                raise
-            except ProxyRefusal:
-                admission.failed(neutral=True)
-                raise
-            self.stats.answered(response.status, response.elapsed_s)
-            retry_after_s = parse_retry_after(response.headers.get("Retry-After"))
-            refused = _refusal(response, retry_after_s)
-            if refused is None:
+    def _is_outage(self, request: _Request, error: TransientError) -> bool:
+        """Whether the server fails what is known to work, too, so that it is not this request.
+
+        Asked from the second failure on, if nothing was answered since the one before. Once the
+        known one was answered, the request is a bad one. If it fails, no attempt of the request is
+        counted, and every failure is evidence for the breaker, which opens after five.
+        """
+        if not _is_of_server(error) or not self._answered_of:
+            return False
+        answered, request.answered = request.answered, self._answered
+        if answered != self._answered:
+            request.outage = False
+            return False
+        if request.bad or request.outages >= _MOST_OUTAGES:
+            return False
+        # If it was one and is over by now, the failure belonged to it.
+        was_one, request.outage = request.outage, False
+        try:
+            self._attempt(self._known_to_work(request), _read_nothing)
+        except TransientError as also:
+            request.outage = _is_of_server(also)
+        except ExchangeError:
+            pass  # a refusal is an answer
+        request.bad = not was_one and not request.outage
+        request.outages += not request.bad
+        return not request.bad
+
+    def _known_to_work(self, request: _Request) -> _Request:
+        """The newest trade of a product that was answered before; at first, of the same product."""
+        product = self._answered_of or request.product
+        path = _trades(product, None, 1) if product else request.path
+        return _Request(path, product, Lane.RETRY, fresh=True, of_host=True)
+
+    def _attempt(self, request: _Request, read: Callable[[bytes], Answer]) -> Answer:
+        """Send a request once it may go. A probe of the breaker asks what is known to work."""
+        while True:
+            with self._gate.admit(
+                lane=request.lane, stop=self._stop, request=f"GET {request.path}"
+            ) as admission:
+                if not admission.probing or request.of_host:
+                    return self._send(admission, request, read)
                 try:
-                    with self._reading:
-                        answer = read(response.body)
-                except BadAnswer as error:
-                    if type(error) is BadAnswer:
-                        # Not the exchange speaking, but something in front of it, or half of it.
-                        admission.bad_answer()
-                    else:
-                        admission.answered(status=response.status)
-                    raise
-                admission.answered(status=response.status, headers=response.headers)
-                return answer
-            if type(refused) is BadAnswer:
-                admission.bad_answer()
-            else:
-                admission.answered(
-                    status=response.status, retry_after_s=retry_after_s, headers=response.headers
-                )
-            raise refused
+                    self._send(admission, self._known_to_work(request), _read_nothing)
+                except (ConnectionFailed, ServerError, BadAnswer, Throttled, PutOff):
+                    continue
+
+    def _send(
+        self, admission: Admission, request: _Request, read: Callable[[bytes], Answer]
+    ) -> Answer:
+        admission.sending()
+        path = request.path
+        # Signed per attempt: the signature covers the time.
+        headers = sign(self._credentials, "GET", path) if self._credentials else {}
+        self.stats.sent(request.product)
+        of_host = request.of_host or request.outage
+        try:
+            response = self._transport.get(path, headers, fresh=request.fresh or admission.probing)
+        except ConnectionFailed as error:
+            self.stats.failed()
+            admission.failed(neutral=error.stale, of_host=of_host or error.unreachable)
+            raise
+        self.stats.answered(response.status, response.elapsed_s)
+        retry_after_s = parse_retry_after(response.headers.get("Retry-After"))
+        refused = _refusal(response, retry_after_s)
+        if refused is None:
+            try:
+                with self._reading:
+                    answer = read(response.body)
+            except BadAnswer as error:
+                if _is_of_server(error):
+                    # Not the exchange speaking, but something in front of it, or half of it.
+                    admission.failed(of_host=of_host)
+                else:
+                    admission.answered(status=response.status)
+                raise
+            self._answered += 1
+            self._answered_of = request.product or self._answered_of
+            admission.answered(status=response.status, headers=response.headers)
+            return answer
+        if type(refused) is BadAnswer:
+            admission.failed(of_host=of_host)
+        else:
+            admission.answered(response.status, retry_after_s, response.headers, of_host=of_host)
+        raise refused
+
+
+@dataclass(slots=True)
+class _Request:
+    """One request and what its attempts have shown.
+
+    Attributes:
+        fresh: whether the next attempt goes over a new connection.
+        of_host: whether it is known to work, so that its failure is not its own.
+        answered: of all requests, how many had been answered when it last failed.
+        outage: whether the server failed what is known to work, too, when last asked.
+        outages: attempts that failed in such times.
+        bad: whether it alone fails.
+    """
+
+    path: str
+    product: str
+    lane: Lane
+    fresh: bool = False
+    of_host: bool = False
+    answered: int = -1
+    outage: bool = False
+    outages: int = 0
+    bad: bool = False
+
+
+def _is_of_server(error: ExchangeError) -> bool:
+    """Whether the server failed: the causes that count for the breaker, and no others."""
+    return isinstance(error, ServerError | ConnectionFailed) or type(error) is BadAnswer
 
 
 def _refusal(response: Response, retry_after_s: float | None) -> ExchangeError | None:
@@ -275,12 +357,13 @@ def _refusal(response: Response, retry_after_s: float | None) -> ExchangeError |
 
 
 def _said(response: Response) -> str:
-    """The server's own short words on one line, never a page of markup nor a terminal's codes."""
+    """The server's own words, or the start of its body: short, on one line, without codes."""
     try:
-        message = _MESSAGE.decode(response.body).message
+        said = _MESSAGE.decode(response.body).message
     except UNREADABLE:
-        return ""
-    return f": {safe_text(message[:120])}" if message else ""
+        said = ""
+    said = said or " ".join(response.body[:_QUOTED].decode("utf-8", "replace").split())
+    return f": {safe_text(said[:_QUOTED])}" if said else ""
 
 
 def _target(response: Response) -> str:
@@ -319,6 +402,11 @@ def _check_known(page: Page | Outline, known: int | None) -> None:
         status=200,
         hint="The exchange or a cache before it answers with an old state; nothing was stored",
     )
+
+
+def _read_nothing(body: bytes) -> None:
+    """See that it is an answer of the exchange, whatever the values are."""
+    decode_outline(body, product="", after=None)
 
 
 def _read_products(body: bytes) -> list[ProductInfo]:

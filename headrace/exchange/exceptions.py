@@ -51,13 +51,19 @@ class ConnectionFailed(TransientError):
     Attributes:
         stale: whether only a kept connection failed, before a byte of an answer came. The next
             attempt goes at once, over a fresh one; this one says nothing about the server.
+        unreachable: whether there was no connection at all, which is no matter of the request.
     """
 
     stale = False
+    unreachable = False
 
 
 class RequestTimeout(ConnectionFailed):
     """The request did not end within one of its time limits."""
+
+
+class LocalFailure(TransientError):
+    """Nothing was sent, since this machine lacks what a connection takes: files, ports, memory."""
 
 
 class Throttled(TransientError):

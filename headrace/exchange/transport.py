@@ -6,7 +6,9 @@ are not followed: an API does not move without saying so in its documentation.
 
 from __future__ import annotations
 
+import errno
 import re
+import ssl
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,7 +20,13 @@ from urllib3.util import parse_url
 
 from headrace import __version__
 from headrace.errors import ConfigurationError
-from headrace.exchange.exceptions import ConnectionFailed, ProxyRefusal, RequestTimeout
+from headrace.exchange.exceptions import (
+    ConnectionFailed,
+    ExchangeError,
+    LocalFailure,
+    ProxyRefusal,
+    RequestTimeout,
+)
 from headrace.stopping import StopEvent
 from headrace.wire import (
     Flight,
@@ -42,6 +50,18 @@ _VISIBLE = re.compile(r"[\x21-\x7e]*")
 _LONGEST_HOST = 128
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_][A-Za-z0-9_.-]*)(:[0-9]+)?")
 _VALUE = re.compile(r"[\x20-\x7e]*")
+#: What this machine lacks or forbids where a connection fails with one of these.
+_OURS = frozenset(
+    {
+        errno.EMFILE,
+        errno.ENFILE,
+        errno.ENOMEM,
+        errno.ENOBUFS,
+        errno.EADDRNOTAVAIL,
+        errno.EACCES,
+        errno.EPERM,
+    }
+)
 #: Methods of which a server wants to know the length of the body, also of none (RFC 9110, 8.6).
 _WITH_A_BODY = ("POST", "PUT", "PATCH")
 _PROXY_WANTS_A_LOGIN = 407
@@ -146,6 +166,7 @@ class Transport:
             RequestTimeout: one of the limits was reached.
             ConnectionFailed: no connection, or it broke before the answer was complete.
             ProxyRefusal: the proxy did not let the request through.
+            LocalFailure: this machine could not make a connection.
             Stopped: the stop event was set before or while waiting.
             ValueError: the path or a header holds what cannot be sent.
         """
@@ -215,11 +236,14 @@ class Transport:
     def _too_long(self) -> RequestTimeout:
         return RequestTimeout(f"no complete answer within {self.timeouts.total_s:g} s")
 
-    def _named(self, error: WireError, flight: Flight) -> ConnectionFailed | ProxyRefusal:
+    def _named(self, error: WireError, flight: Flight) -> ExchangeError:
         if isinstance(error, ProxyRefused):
             return self._refused(error.status)
+        if isinstance(error, Unreachable) and _is_ours(error.__cause__):
+            return LocalFailure(f"this machine could not make a connection ({error})")
         named = self._too_long() if flight.cut else self._failed(error)
         named.stale = error.stale
+        named.unreachable = isinstance(error, Unreachable)
         return named
 
     def _failed(self, error: WireError) -> ConnectionFailed:
@@ -265,6 +289,13 @@ class Transport:
             status=status,
             hint=f"Have the proxy allow it, correct {variable}, or name the host in NO_PROXY",
         )
+
+
+def _is_ours(cause: BaseException | None) -> bool:
+    # The number of an error of TLS is another thing.
+    return (
+        isinstance(cause, OSError) and not isinstance(cause, ssl.SSLError) and cause.errno in _OURS
+    )
 
 
 def checked_base_url(text: str) -> str:

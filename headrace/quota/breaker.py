@@ -5,12 +5,16 @@ the cooldown is over. Then it is half-open: one request in the whole system goes
 the next only when that one has answered. Enough successful probes close it; a failed one opens it
 for longer. (M. Nygard, "Release It!", chapter "Circuit Breaker".)
 
+Failures of one request (the same method, path and query) are one piece of evidence, whatever their
+number: a page that always fails says nothing about the others (docs/adr/0012).
+
 Every change of phase starts a new epoch, and what is reported for a request counts only in the
 epoch in which it left. So the stragglers of an outage neither reopen the breaker nor prolong it.
 """
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import NamedTuple
@@ -21,6 +25,11 @@ from headrace.quota.owners import Owner
 
 #: While somebody else probes, the others ask again this often, in nanoseconds.
 _ASK_AGAIN = NS // 4
+
+
+def request_id(request: str) -> int:
+    """What stands for a request (method, path, query) in the state: 63 bits, alike everywhere."""
+    return int.from_bytes(hashlib.blake2b(request.encode(), digest_size=8).digest()) >> 1
 
 
 class Phase(StrEnum):
@@ -50,7 +59,8 @@ class BreakerState:
     Attributes:
         phase: see `Phase`.
         epoch: counts changes of phase.
-        failures: consecutive ones, while closed.
+        failures: consecutive ones, while closed; those of one request count once.
+        failing: the requests among them, by `request_id`.
         successes: consecutive probes that went well, while half-open.
         pauses: how often it has opened since it was last closed.
         outage_began: when it first opened since it was last closed; 0 while closed.
@@ -63,6 +73,7 @@ class BreakerState:
     phase: Phase = Phase.CLOSED
     epoch: int = 0
     failures: int = 0
+    failing: frozenset[int] = frozenset()
     successes: int = 0
     pauses: int = 0
     outage_began: int = 0
@@ -112,22 +123,29 @@ class BreakerState:
         if not self.holds(given):
             return self
         if self.phase is Phase.CLOSED:
-            return replace(self, failures=0) if self.failures else self
+            return replace(self, failures=0, failing=frozenset()) if self.failures else self
         if self.successes + 1 >= config.successes:
             return BreakerState(epoch=self.epoch + 1, probe=self.probe)
         return replace(self, successes=self.successes + 1, prober=None)
 
-    def failed(self, given: Pass, now: int, config: BreakerConfig) -> BreakerState:
-        """The server failed to answer a request."""
+    def failed(
+        self, given: Pass, now: int, config: BreakerConfig, request: int | None = None
+    ) -> BreakerState:
+        """The server failed to answer a request; None for a failure that is of no one request."""
         if not self.holds(given):
             return self
-        if self.phase is Phase.CLOSED and self.failures + 1 < config.failures:
-            return replace(self, failures=self.failures + 1)
+        if self.phase is Phase.CLOSED:
+            if request in self.failing:
+                return self
+            if self.failures + 1 < config.failures:
+                failing = self.failing if request is None else self.failing | {request}
+                return replace(self, failures=self.failures + 1, failing=failing)
         return replace(
             self,
             phase=Phase.OPEN,
             epoch=self.epoch + 1,
             failures=self.failures + 1,
+            failing=frozenset(),
             pauses=self.pauses + 1,
             outage_began=self.outage_began or now,
             reopens=now + self.cooldown(config),

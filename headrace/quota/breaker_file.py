@@ -36,6 +36,8 @@ CREATE TABLE breaker (
     probe_until INTEGER NOT NULL
 )
 """
+# Beside the table, since versions that do not know of it share the file.
+_FAILING = "CREATE TABLE IF NOT EXISTS failing (request INTEGER PRIMARY KEY)"
 _COLUMNS = (
     "phase", "epoch", "failures", "successes", "pauses", "outage_began", "reopens", "probe",
     "prober_pid", "prober_started", "probe_until",
@@ -122,9 +124,12 @@ class Breaker:
         if epoch == given.epoch and (failures or given.probe):
             self._change(lambda state, _: (state.succeeded(given, self.config), None))
 
-    def failed(self, given: Pass) -> None:
-        """The server failed: a 5xx, no answer in time, no connection, or a broken answer."""
-        self._change(lambda state, now: (state.failed(given, now, self.config), None))
+    def failed(self, given: Pass, request: int | None = None) -> None:
+        """The server failed: a 5xx, no answer in time, no connection, or a broken answer.
+
+        Failures of the same `request` count once; those of None count each.
+        """
+        self._change(lambda state, now: (state.failed(given, now, self.config, request), None))
 
     def dropped(self, given: Pass) -> None:
         """The request ended without saying anything about the server."""
@@ -168,6 +173,8 @@ class Breaker:
             after, result = step(before, self._clock.now())
             if after != before:
                 _write(connection, after)
+            if after.failing != before.failing:
+                _write_failing(connection, after)
             return before, after, result
 
         with self._mutex:
@@ -196,6 +203,7 @@ class Breaker:
 
     def _found(self, connection: sqlite3.Connection, _lost: bool) -> None:
         """Take over what an earlier run knew; after a reboot, an open breaker pauses anew."""
+        connection.execute(_FAILING)
         row = connection.execute("SELECT boot_id FROM breaker").fetchone()
         if row is None:
             connection.execute(
@@ -219,11 +227,19 @@ def _read(connection: sqlite3.Connection) -> BreakerState:
     row = dict(zip(_COLUMNS, connection.execute(_READ).fetchone(), strict=True))
     pid, started = row.pop("prober_pid"), row.pop("prober_started")
     prober = None if pid is None else Owner(pid, started)
+    # An earlier version counts up and down without the table: then it is of no account.
+    failing = connection.execute("SELECT request FROM failing") if row["failures"] else ()
+    row["failing"] = frozenset(request for (request,) in failing)
     return BreakerState(**{**row, "phase": Phase(row["phase"]), "prober": prober})
 
 
 def _write(connection: sqlite3.Connection, state: BreakerState) -> None:
     connection.execute(_WRITE, _columns(state))
+
+
+def _write_failing(connection: sqlite3.Connection, state: BreakerState) -> None:
+    connection.execute("DELETE FROM failing")
+    connection.executemany("INSERT INTO failing VALUES (?)", zip(state.failing, strict=True))
 
 
 def _columns(state: BreakerState) -> tuple[object, ...]:

@@ -32,7 +32,7 @@ from headrace.quota.request import Request, SlotItem
 from headrace.quota.session import Permit, Session
 from headrace.quota.slots import SlotBook
 from headrace.quota.status import NO_BOOK, BreakerStatus, QuotaStatus
-from headrace.stopping import StopEvent, Stopped
+from headrace.stopping import StopEvent
 
 T = TypeVar("T")
 
@@ -97,6 +97,7 @@ class Gate:
         timeout_s: float | None = None,
         stop: StopEvent | None = None,
         weight: int = 1,
+        request: str = "",
     ) -> Admission:
         """Ask for leave to send one attempt of one request: enter what is returned.
 
@@ -105,8 +106,10 @@ class Gate:
             timeout_s: the longest wait, in seconds. What cannot be met is refused at once.
             stop: looked at while waiting. (With `async with`, cancel the task instead.)
             weight: how many permits the request costs.
+            request: method, path and query. Failures of the same request are one piece of evidence
+                for the breaker; without it each of them is one.
         """
-        return Admission(self, self._request(lane, weight, timeout_s, stop))
+        return Admission(self, self._request(lane, weight, timeout_s, stop, request))
 
     def take(
         self,
@@ -139,12 +142,18 @@ class Gate:
         self.session.fill(item)
 
     def _request(
-        self, lane: Lane, weight: int, timeout_s: float | None, stop: StopEvent | None
+        self,
+        lane: Lane,
+        weight: int,
+        timeout_s: float | None,
+        stop: StopEvent | None,
+        about: str = "",
     ) -> Request:
         rates = self.config.rates
         if weight < 1 or (rates and weight > rates[0].limit):
             raise RatesError(format_rates(rates), f"it can never give {weight} permits at once")
-        return Request(self.config.name, self.clock, lane, weight, timeout_s, stop or _NEVER)
+        name = self.config.name
+        return Request(name, self.clock, lane, weight, timeout_s, stop or _NEVER, about)
 
     @property
     def session(self) -> Session:
@@ -235,8 +244,9 @@ class Gate:
 class Admission:
     """Leave to send one attempt; entering it waits, leaving it reports.
 
-    Leaving by an exception without `answered` counts as a failure of the server (a time-out, a
-    broken connection), unless the work was called off (`Stopped`, `KeyboardInterrupt`).
+    Only what the server did is its failure. Leaving by Python's `TimeoutError` or `ConnectionError`
+    without `answered` counts as one; any other exception says nothing about the server, so who
+    knows better reports it (`failed`).
     """
 
     def __init__(self, gate: Gate, request: Request) -> None:
@@ -296,6 +306,8 @@ class Admission:
         status: int,
         retry_after_s: float | None = None,
         headers: Mapping[str, str] | None = None,
+        *,
+        of_host: bool = False,
     ) -> None:
         """Report an answer.
 
@@ -304,25 +316,29 @@ class Admission:
                 slows all processes down, a lone one hardly (see `headrace.quota.slowdown`).
             retry_after_s: the pause that the server asks for, if the caller has read it.
             headers: of the answer; `Retry-After` and rate-limit headers are read.
+            of_host: as in `failed`.
         """
         if permit := self._done():
-            self._session.answered(permit, status, retry_after_s, headers)
+            request = None if of_host else self._request.id
+            self._session.answered(permit, status, retry_after_s, headers, request)
 
     def bad_answer(self) -> None:
         """Report an answer that says 200 but is broken (HTML, cut short): the server's failure."""
         self.failed()
 
-    def failed(self, *, neutral: bool = False) -> None:
+    def failed(self, *, neutral: bool = False, of_host: bool = False) -> None:
         """Report that no answer came.
 
         Args:
             neutral: the reason lies on our side and says nothing about the server.
+            of_host: any request would have met with it (there was no connection, say), so each
+                failure counts, also those of one request.
         """
         if permit := self._done():
             if neutral:
                 self._session.breaker.dropped(permit.given)
             else:
-                self._session.breaker.failed(permit.given)
+                self._session.breaker.failed(permit.given, None if of_host else self._request.id)
 
     def __exit__(
         self,
@@ -330,8 +346,7 @@ class Admission:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        ours = not isinstance(error, Exception) or isinstance(error, Stopped)
-        self.failed(neutral=ours)
+        self.failed(neutral=not isinstance(error, TimeoutError | ConnectionError))
 
     def _done(self) -> Permit | None:
         permit, self._permit = self._permit, None

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pyrate_limiter import RateItem
 
 from headrace.durations import LONGEST_S
+from headrace.quota.breaker import request_id
 from headrace.quota.clock import MS, NS, Clock
 from headrace.quota.exceptions import PermitTimeout
 from headrace.quota.lanes import Lane
@@ -26,6 +27,8 @@ class Request:
         timeout_s: how long the caller will wait, in seconds; 0 takes what is there at this moment;
             None (or infinity) waits for as long as it takes.
         stop: what calls it off.
+        about: what is asked (method, path and query), so that its failures count once at the
+            breaker; empty to have each of them count.
         by: the deadline, in nanoseconds of the clock; follows from `timeout_s`.
     """
 
@@ -35,11 +38,17 @@ class Request:
     weight: int
     timeout_s: float | None
     stop: StopEvent
+    about: str = ""
     by: int | None = None
 
     def __post_init__(self) -> None:
         if self.timeout_s is not None and self.timeout_s < LONGEST_S:
             self.by = self.clock.now() + int(self.timeout_s * NS)
+
+    @property
+    def id(self) -> int | None:
+        """What stands for it at the breaker."""
+        return request_id(self.about) if self.about else None
 
     def check(self) -> None:
         """Raise if the request was called off or its deadline has passed."""

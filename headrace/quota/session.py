@@ -351,11 +351,12 @@ class Session:
         status: int,
         retry_after_s: float | None,
         headers: Mapping[str, str] | None,
+        request: int | None = None,
     ) -> None:
-        """Learn from an answer, for all processes."""
+        """Learn from an answer, for all processes; of a failure, whose request it was."""
         now = self._clock.now()
         if status >= 500:
-            self.breaker.failed(permit.given)
+            self.breaker.failed(permit.given, request)
         else:
             self.breaker.succeeded(permit.given)
         if status == 429:

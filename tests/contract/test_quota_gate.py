@@ -145,6 +145,43 @@ def test_a_deadline_within_the_cooldown_is_refused_at_once(open_any: Callable[..
     assert caught.value.wait_s > 50
 
 
+def test_failures_of_one_request_count_once_whichever_gates_report_them(
+    open_any: Callable[..., Gate],
+) -> None:
+    one, other = open_any(), open_any()
+    for gate in (one, other, one, other, one, other):
+        with gate.admit(request="GET /bad") as admission:
+            admission.answered(500)
+    assert one.status().breaker.failures == 1
+    for number, gate in enumerate((other, one, other, one)):
+        with gate.admit(request=f"GET /{number}") as admission:
+            admission.failed()
+    assert one.status().breaker.phase is Phase.OPEN
+
+
+LOCAL: list[Exception] = [
+    ValueError("the header cannot be sent"),
+    OSError(24, "Too many open files"),
+    MemoryError(),
+    Stopped(),
+]
+
+
+@pytest.mark.parametrize("error", LOCAL, ids=lambda error: type(error).__name__)
+def test_only_what_the_server_did_is_its_failure(
+    open_any: Callable[..., Gate], error: Exception
+) -> None:
+    gate = open_any()
+    for _ in range(6):
+        with pytest.raises(type(error)), gate.admit():
+            raise error
+    assert gate.status().breaker.failures == 0
+    for timeout in (TimeoutError(), ConnectionResetError(), TimeoutError(), BrokenPipeError()):
+        with pytest.raises(type(timeout)), gate.admit():
+            raise timeout
+    assert gate.status().breaker.failures == 4
+
+
 def test_a_stop_ends_a_wait_for_the_breaker(open_any: Callable[..., Gate]) -> None:
     gate, stop = open_any(BreakerConfig(cooldown_s=60)), StopEvent()
     answer(gate, 500, times=5)

@@ -23,7 +23,6 @@ from headrace.exchange.exceptions import (
     BadAnswer,
     ConnectionFailed,
     ExchangeError,
-    ProxyRefusal,
     RequestRefused,
     RetriesExhausted,
     ServerError,
@@ -230,7 +229,10 @@ class SdkTransport(transport.Transport):
         fresh: bool,
     ) -> Response:
         stop = call.stop or self._stop
-        permit = self._gate.admit(lane=lane, stop=stop, timeout_s=call.patience_s)
+        # Nothing goes without a login, and the question whether it is up is known to work: each
+        # failure of them is evidence. Those of another request are one piece of it together.
+        same = "" if call.type in ("login", "health") else f"{method} {target}"
+        permit = self._gate.admit(lane=lane, stop=stop, timeout_s=call.patience_s, request=same)
         with self._place(stop), permit as admission:
             admission.sending()
             stop.check()
@@ -241,11 +243,7 @@ class SdkTransport(transport.Transport):
                 )
             except ConnectionFailed as error:
                 self.stats.failed()
-                if error.stale:
-                    admission.failed(neutral=True)
-                raise
-            except ProxyRefusal:
-                admission.failed(neutral=True)
+                admission.failed(neutral=error.stale, of_host=error.unreachable)
                 raise
             self.stats.answered(response.status, response.elapsed_s)
             refused = self._refusal(response, call)

@@ -37,6 +37,17 @@ def test_opens_after_five_failures_in_a_row_only() -> None:
     assert state.failures == 0
 
 
+def test_failures_of_one_request_are_one_piece_of_evidence() -> None:
+    state = BreakerState()
+    for request in (1, 2, 1, 2, 2, 1, 3, 1, 4, 4, 3):
+        state, given = passed(state, 0)
+        state = state.failed(given, 0, CONFIG, request)
+    assert (state.phase, state.failures) == (Phase.CLOSED, 4)
+    assert state.succeeded(given, CONFIG) == BreakerState()
+    assert state.failed(given, 0, CONFIG, 5).phase is Phase.OPEN
+    assert state.failed(given, 0, CONFIG, None).phase is Phase.OPEN
+
+
 def test_nobody_goes_before_the_cooldown_is_over() -> None:
     state = opened()
     assert state.ask(10 * S - 1, ME, CONFIG) == (state, 10 * S)
