@@ -78,8 +78,8 @@ bench: setup-dev  ## the measurements of docs/benchmarks.md
 	@$(BIN)/python -m bench
 
 lock:  ## pin the newest allowed versions with hashes (needs uv)
-	@$(COMPILE) pyproject.toml --group build -o requirements/run.txt
-	@$(COMPILE) pyproject.toml --group dev -c requirements/run.txt -o requirements/dev.txt
+	@$(COMPILE) pyproject.toml --all-extras --group build -o requirements/run.txt
+	@$(COMPILE) pyproject.toml --all-extras --group dev -c requirements/run.txt -o requirements/dev.txt
 
 clean:  ## remove .venv and caches, never data
 	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

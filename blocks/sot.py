@@ -9,6 +9,7 @@ from prefect.blocks.core import Block
 from pydantic import Field, SecretStr
 
 from blocks.documents import SAVE_PATIENCE_S, Documents
+from headrace.extras import import_with
 from headrace.pull.turns import lake_tag
 from headrace.sot.heads import HeadsUnreadable, KeptHeads, read_heads
 from headrace.sot.opening import CQL_SCHEME, open_store
@@ -44,10 +45,10 @@ class SotStoreBlock(Block):
             StoreUnavailable: it does not answer.
         """
         if self.location.startswith(CQL_SCHEME) and self.username:
-            from headrace.sot.cql import open_cql
-
+            open_cql = import_with("cql", "headrace.sot.cql").open_cql
             given: dict[str, Any] = {"username": self.username, "password": self.password}
-            return open_cql(self.location, create=create, **given)
+            store: SotStore = open_cql(self.location, create=create, **given)
+            return store
         return open_store(self.location, create=create)
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from headrace.extras import import_with
 from headrace.sot.embedded.manifest import DEFAULT_VOLUMES
 from headrace.sot.embedded.store import EmbeddedStore
 from headrace.sot.exceptions import StoreMisconfigured
@@ -38,6 +38,7 @@ def open_store(
 
     Raises:
         StoreMisconfigured: an unknown form, or no store there.
+        ExtraMissing: a CQL store without its driver.
         StoreUnavailable: it cannot be reached.
         DamagedLog, NewerLog: it is not what this version writes.
     """
@@ -45,7 +46,7 @@ def open_store(
     scheme = _SCHEME.match(text)
     if scheme is not None and text.startswith(CQL_SCHEME):
         # Imported only here: the driver and its event loop are of no use to the embedded store.
-        return import_module("headrace.sot.cql").open_cql(text, create=create)  # type: ignore[no-any-return]
+        return import_with("cql", "headrace.sot.cql").open_cql(text, create=create)  # type: ignore[no-any-return]
     if scheme is not None and not isinstance(location, Path):
         raise StoreMisconfigured(
             text,

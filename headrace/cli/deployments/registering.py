@@ -31,6 +31,7 @@ from prefect.types.entrypoint import EntrypointType
 
 from headrace.cli.deployments.plan import Plan, PlannedDeployment, PlannedSchedule
 from headrace.errors import ConfigurationError
+from headrace.extras import ExtraMissing
 
 _PAGE = 200
 
@@ -48,6 +49,24 @@ def flow_of(planned: PlannedDeployment) -> Flow[..., Any]:
     if not isinstance(flow, Flow):
         raise ConfigurationError(f"{planned.entrypoint}: there is no such flow")
     return flow
+
+
+def without_missing_extras(plan: Plan) -> tuple[Plan, list[str]]:
+    """The plan without the deployments whose client is not installed, and why each is left out.
+
+    Raises:
+        ConfigurationError: as `flow_of`.
+    """
+    kept: list[PlannedDeployment] = []
+    left_out: list[str] = []
+    for each in plan.deployments:
+        try:
+            flow_of(each)
+        except ExtraMissing as error:
+            left_out.append(f"{each.entrypoint} {each.name} is not served: {error}")
+        else:
+            kept.append(each)
+    return plan.model_copy(update={"deployments": tuple(kept)}), left_out
 
 
 async def register_deployments(client: PrefectClient, plan: Plan) -> dict[UUID, str]:

@@ -67,8 +67,15 @@ class Serving:
 
     async def register(self, client: PrefectClient, runner: Runner, plan: Plan) -> None:
         """Bring the server to what the plan says, and have the runner serve that."""
-        from headrace.cli.deployments.registering import register_deployments, withdraw
+        from headrace.cli.deployments.registering import (
+            register_deployments,
+            withdraw,
+            without_missing_extras,
+        )
 
+        plan, left_out = without_missing_extras(plan)
+        for line in left_out:
+            _say(line)
         served = await register_deployments(client, plan)
         await withdraw(client, self._served.keys() - served.keys())
         for deployment_id, name in served.items():
@@ -110,10 +117,10 @@ async def serve(serving: Serving, port: int) -> None:
     from blocks.registering import register_blocks
     from headrace.cli.alarms.installing import install_missing
     from headrace.cli.deployments.leftovers import conclude_dead_runs
-    from headrace.cli.deployments.registering import flow_of
+    from headrace.cli.deployments.registering import without_missing_extras
 
-    for each in plan.deployments:
-        flow_of(each)
+    # A flow that cannot be imported is said before the server is waited for.
+    without_missing_extras(plan)
     await _wait_for_server(port)
     # Each deployment has its own limit; one for all would let a long backfill hold up an ingest.
     runner = Runner(name="headrace", limit=None, pause_on_shutdown=False, query_seconds=POLL_S)

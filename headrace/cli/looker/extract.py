@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 from headrace.cli.running import pipeline_command
+from headrace.extras import require
 from headrace.leases import LeaseHeld, claim, open_leases
 from headrace.looker.client import connection_from_environment
 from headrace.looker.extract.receipts import ExtractSummary
@@ -17,6 +18,7 @@ from headrace.settings import load_settings
 
 def _check(request: ExtractRequest, _as_json: bool) -> None:
     """Say what is missing before a server is started; a block needs the server."""
+    require("looker")
     if not request.base_url.startswith(BLOCK_PREFIX):
         connection_from_environment(request.base_url)
 

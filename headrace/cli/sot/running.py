@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 from headrace.cli.running import pipeline_command
 from headrace.errors import ConfigurationError
+from headrace.extras import require
+from headrace.sot.opening import CQL_SCHEME
 from headrace.sot.requests import (
     MigrateRequest,
     RecoverRequest,
@@ -25,6 +27,9 @@ def _check(request: SotRequest, as_json: bool) -> None:
         raise ConfigurationError(
             "standard output cannot hold both the replay and --json", hint="Name a file"
         )
+    if request.store.startswith(CQL_SCHEME):
+        # Before a server is started.
+        require("cql")
 
 
 write = _command(

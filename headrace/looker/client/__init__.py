@@ -13,9 +13,9 @@ the SDK's own with one login at a time.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
+from headrace.extras import import_with
 from headrace.looker.client.connection import LookerConnection, connection_from_environment
 from headrace.looker.client.exceptions import (
     AccessRefused,
@@ -42,12 +42,12 @@ __all__ = [
     "open_client",
 ]
 
-#: What stands on the SDK, whose models take half a second and 40 MB to import: blocks, and so
-#: every flow, know how to reach a Looker without paying for that.
+#: What stands on the SDK, an extra whose models take half a second and 40 MB to import: blocks, and
+#: so every flow, know how to reach a Looker without it.
 _ON_THE_SDK = {"Call": "transport", "LookerClient": "client", "open_client": "client"}
 
 
 def __getattr__(name: str) -> object:
     if name not in _ON_THE_SDK:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_ON_THE_SDK[name]}"), name)
+    return getattr(import_with("looker", f"{__name__}.{_ON_THE_SDK[name]}"), name)

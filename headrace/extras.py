@@ -1,0 +1,57 @@
+"""Clients that not every user needs: an optional dependency each, and an error that names it."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.util import find_spec
+from types import ModuleType
+from typing import Literal
+
+from headrace.errors import ConfigurationError
+
+Extra = Literal["cql", "looker"]
+
+#: What each extra of `pyproject.toml` brings, and what it is for.
+_PACKAGES: dict[Extra, tuple[str, str]] = {
+    "cql": ("cassandra", "a store at cql:// needs the CQL driver"),
+    "looker": ("looker_sdk", "a Looker needs its SDK"),
+}
+
+
+class ExtraMissing(ConfigurationError):
+    """A client is needed that was not installed.
+
+    Attributes:
+        extra: the optional dependency that brings it.
+    """
+
+    def __init__(self, extra: Extra) -> None:
+        super().__init__(
+            f"{_PACKAGES[extra][1]}, which is not installed",
+            hint=f"pip install 'headrace[{extra}]' (`make setup` installs all extras)",
+        )
+        self.extra = extra
+
+
+def require(extra: Extra) -> None:
+    """Look whether the client of an extra is installed, without importing it.
+
+    Raises:
+        ExtraMissing: it is not.
+    """
+    if find_spec(_PACKAGES[extra][0]) is None:
+        raise ExtraMissing(extra)
+
+
+def import_with(extra: Extra, module: str) -> ModuleType:
+    """Import a module of ours that needs the client of an extra.
+
+    Raises:
+        ExtraMissing: the client is not installed.
+    """
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] == _PACKAGES[extra][0]:
+            raise ExtraMissing(extra) from error
+        raise
