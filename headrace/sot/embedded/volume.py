@@ -208,6 +208,8 @@ class Volume:
         except FileNotFoundError:
             tip = self._read_tip()
             if tip is not None:
+                if self.path.exists():  # another process made the file, and its tip, just now
+                    return self._open_file(create=create)
                 if not self.damages:
                     self._missing_end(tip)
                 raise self.damages[0] from None

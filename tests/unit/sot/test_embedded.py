@@ -429,6 +429,24 @@ def test_after_a_failed_sync_nothing_is_acknowledged_any_more(
     again.close()
 
 
+def test_a_volume_that_another_writer_makes_in_this_moment_is_not_missing(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was not there yet when it was opened, and its tip is there when that is read."""
+    opened, late = os.open, [FileNotFoundError(errno.ENOENT, "No such file")]
+
+    def too_early(path: str | Path, flags: int, mode: int = 0o777, **more: int) -> int:
+        if late and Path(path).name == "volume-0001.sot":
+            raise late.pop()
+        return opened(path, flags, mode, **more)
+
+    monkeypatch.setattr(os, "open", too_early)
+    store = EmbeddedStore(folder)
+    assert frames_of(store, 1) == run_of(RECORDS, 1)
+    assert store.damages() == late == []
+    store.close()
+
+
 def test_files_are_the_users_alone(folder: Path) -> None:
     for path in (folder, *folder.iterdir()):
         assert path.stat().st_mode & 0o077 == 0, path
