@@ -16,8 +16,9 @@ from pathlib import Path
 from headrace.coverage import IntervalSet
 from headrace.exchange import ExchangeClient
 from headrace.exchange.planning import Chunk, Sizing, plan_chunks
+from headrace.exchange.proof import Known
 from headrace.exchange.transport import Transport
-from headrace.exchange.walk import Known, walk
+from headrace.exchange.walk import walk
 from headrace.lake import open_lake
 from headrace.quota import QuotaConfig, open_gate
 

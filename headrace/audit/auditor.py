@@ -7,7 +7,7 @@ from datetime import datetime
 
 from headrace.audit.checkpoint import checkpoint_findings, load
 from headrace.audit.coverage import Tally, gap_findings, tally
-from headrace.audit.findings import Finding
+from headrace.audit.findings import Finding, Kind
 from headrace.audit.inspection import Inspection, inspect
 from headrace.audit.parts import part_findings
 from headrace.audit.pending import pending_of
@@ -15,9 +15,11 @@ from headrace.audit.report import ProductAudit
 from headrace.errors import HeadraceError
 from headrace.exchange.client import ExchangeClient
 from headrace.exchange.exceptions import ExchangeError
-from headrace.exchange.history import newest_id
 from headrace.lake import RawLake
+from headrace.lake.exceptions import PartUnreadable
 from headrace.pull.checkpoints import CheckpointStore
+from headrace.pull.ends import newest_shown
+from headrace.pull.exceptions import AnotherHistory, LakeAhead
 from headrace.pull.sources import source_host
 from headrace.quota import Lane
 from headrace.run.report import Status
@@ -41,7 +43,8 @@ def audited(
         raw: the lake.
         product: canonical id.
         checkpoints: what the product's checkpoint is compared with.
-        client: asked for the newest id, with one request; None: the newest stored is the newest.
+        client: asked for the newest page, with one request, and for that of the newest trade stored
+            if the two do not overlap; None: the newest stored is the newest.
         known: what the client has answered before; it is not asked again.
         pending_since: ids traded at or after this moment may still be missing; the client is asked
             which these are, if any is missing. None: no id may.
@@ -69,7 +72,9 @@ def _held_together(
 ) -> ProductAudit:
     # The order keeps runs that commit meanwhile from looking like damage: the lake is seen last.
     checkpoint = load(checkpoints, raw.exchange, product)
-    shown, problem = (known, "") if known is not None else _shown_by_exchange(client, product)
+    shown, problem, another = known or 0, "", None
+    if known is None and client is not None:
+        shown, problem, another = _shown_by_exchange(client, raw, product)
     inspection = inspect(raw, product, deep=deep, stop=stop)
     if client is not None and not problem:
         problem = _other_source(inspection, source_host(client.source))
@@ -80,6 +85,7 @@ def _held_together(
     if client is not None and pending_since is not None and not problem:
         counted, problem = _without_pending(counted, client, product, pending_since)
     findings: list[Finding] = [
+        *([another] if another else []),
         *part_findings(raw, product, inspection, deep=deep),
         *checkpoint_findings(product, checkpoint, counted),
         *gap_findings(product, counted),
@@ -91,21 +97,27 @@ def _held_together(
         Status.DONE if complete else Status.PARTIAL,
         parts=len(inspection.listing.parts),
         newest=newest,
-        asked=client is not None and not problem,
+        asked=client is not None and not problem and not another,
         counted=counted,
         findings=tuple(findings),
         error=problem,
     )
 
 
-def _shown_by_exchange(client: ExchangeClient | None, product: str) -> tuple[int, str]:
-    """The newest id that the exchange shows (0: no trade), and why it could not be asked."""
-    if client is None:
-        return 0, ""
+def _shown_by_exchange(
+    client: ExchangeClient, raw: RawLake, product: str
+) -> tuple[int, str, Finding | None]:
+    """The newest id shown (0: no trade), why it is not known, and that it is another history's."""
     try:
-        return newest_id(client, product, lane=Lane.BACKFILL) or 0, ""
-    except ExchangeError as error:
-        return 0, f"the newest id is not known: {error}"
+        return newest_shown(client, raw, product, lane=Lane.BACKFILL), "", None
+    except AnotherHistory as error:
+        repair = "pull the new history into another lake (--lake)"
+        message = f"the exchange shows another history: {error.problem}"
+        return 0, "", Finding(Kind.ANOTHER_HISTORY, product, message, repair)
+    except PartUnreadable as error:
+        return 0, f"the newest trades stored cannot be compared: {error}", None
+    except (ExchangeError, LakeAhead) as error:
+        return 0, f"the newest id is not known: {error}", None
 
 
 def _without_pending(

@@ -15,7 +15,6 @@ import msgspec
 from headrace.exchange.exceptions import (
     BadAnswer,
     ConnectionFailed,
-    Contradiction,
     ExchangeError,
     PutOff,
     RequestRefused,
@@ -33,6 +32,7 @@ from headrace.exchange.pages import (
     decode_outline,
     decode_page,
 )
+from headrace.exchange.proof import Check, unchecked
 from headrace.exchange.retrying import RetryPolicy
 from headrace.exchange.signing import Credentials, sign
 from headrace.exchange.transport import Response, Transport
@@ -124,12 +124,12 @@ class ExchangeClient:
         *,
         limit: int = PAGE_LIMIT,
         lane: Lane = Lane.BACKFILL,
-        known: int | None = None,
+        check: Check = unchecked,
     ) -> Page:
         """The newest `limit` trades with ids below `after` (None: the newest of all).
 
-        `known` is an id below `after` that is known to exist: an answer that does not reach up to
-        it is stale or wrong, and is asked for again (`Contradiction`).
+        `check` holds the answer against what is known (`headrace.exchange.proof`); one for which it
+        raises `Contradiction` is asked for again.
 
         Raises:
             UnknownProduct: the exchange does not know the product.
@@ -141,8 +141,8 @@ class ExchangeClient:
         """
 
         def read(body: bytes) -> Page:
-            page = decode_page(body, product=product, after=after)
-            _check_known(page, known)
+            page = decode_page(body, product=product, after=after, limit=limit)
+            check(page)
             return page
 
         return self._ask(_trades(product, after, limit), read, product, after, lane=lane)
@@ -153,7 +153,7 @@ class ExchangeClient:
         after: int | None,
         *,
         lane: Lane = Lane.BACKFILL,
-        known: int | None = None,
+        check: Check = unchecked,
     ) -> Outline:
         """The ids alone of a full page, for one that holds what cannot be kept.
 
@@ -163,7 +163,7 @@ class ExchangeClient:
 
         def read(body: bytes) -> Outline:
             outline = decode_outline(body, product=product, after=after)
-            _check_known(outline, known)
+            check(outline)
             return outline
 
         return self._ask(_trades(product, after, PAGE_LIMIT), read, product, after, lane=lane)
@@ -389,19 +389,6 @@ def _trades(product: str, after: int | None, limit: int) -> str:
         raise ValueError(f"a cursor below 1 is never asked for: {after}")
     cursor = "" if after is None else f"&after={after}"
     return f"/products/{quote(product, safe='')}/trades?limit={limit}{cursor}"
-
-
-def _check_known(page: Page | Outline, known: int | None) -> None:
-    if known is None or (len(page) and page.last_id >= known):
-        return
-    reaches = f"goes up to id {page.last_id} only" if len(page) else "is empty"
-    raise Contradiction(
-        f"the page {reaches}, although trade {known} exists",
-        product=page.product,
-        cursor=page.after,
-        status=200,
-        hint="The exchange or a cache before it answers with an old state; nothing was stored",
-    )
 
 
 def _read_nothing(body: bytes) -> None:

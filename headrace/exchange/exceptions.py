@@ -85,7 +85,9 @@ class StuckPage(BadAnswer):
 
 
 class Contradiction(BadAnswer):
-    """The answer denies trades that are known to exist."""
+    """The answer denies trades that are known to exist, or shows others under their ids."""
+
+    empty = False
 
 
 class ValueRefused(BadAnswer):

@@ -5,14 +5,25 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 
 from headrace.exchange.client import ExchangeClient
-from headrace.exchange.exceptions import RetriesExhausted, ValueRefused
-from headrace.exchange.pages import PAGE_LIMIT, Outline, Page
+from headrace.exchange.exceptions import Contradiction, RetriesExhausted, ValueRefused
+from headrace.exchange.pages import PAGE_LIMIT, Page
+from headrace.exchange.proof import (
+    Check,
+    Sight,
+    check_agrees,
+    check_reaches,
+    check_shows,
+    unchecked,
+)
 from headrace.quota import Lane
 
-#: What one look at a page shows: all of it, or its ids.
-Sight = Page | Outline
+#: So many empty answers it takes to believe that a product has no trade.
+_EMPTY_TO_BELIEVE = 12
+#: So many answers to different cursors have to end with a trade before it is the first.
+_ENDS_TO_BELIEVE = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,20 +34,18 @@ class History:
     newest: int
 
 
-def newest_id(client: ExchangeClient, product: str, *, lane: Lane = Lane.BACKFILL) -> int | None:
-    """The newest trade's id as the exchange shows it now, or None if it shows no trade at all.
-
-    The answer may be some seconds old (it comes from a cache): it is a lower bound.
-    """
-    page = client.page(product, None, limit=1, lane=lane)
-    return page.last_id if len(page) else None
-
-
 def newest_page(
-    client: ExchangeClient, product: str, *, lane: Lane = Lane.BACKFILL, known: int | None = None
+    client: ExchangeClient,
+    product: str,
+    *,
+    lane: Lane = Lane.BACKFILL,
+    check: Check = unchecked,
 ) -> Sight:
-    """The same as a whole page: the trades are wanted anyway, and cost no second request then."""
-    return _sight(client, product, None, lane, known=known)
+    """The newest page as the exchange shows it now, or as a cache did some seconds ago.
+
+    A whole page: its trades are wanted anyway, and cost no second request then.
+    """
+    return sight(client, product, None, lane, check)
 
 
 def both_ends(
@@ -45,31 +54,52 @@ def both_ends(
     """The newest page, and that of the lowest ids, asked for at the same time.
 
     Nothing can be planned before both are known, so one after the other would leave the quota
-    unused for the length of a second answer. No trade is believed only if both say so.
+    unused for the length of a second answer. One that denies a trade of the other is asked for
+    again; no trade is believed only if both say so.
     """
     with ThreadPoolExecutor(1, thread_name_prefix="survey") as pool:
-        asked = pool.submit(_sight, client, product, PAGE_LIMIT + 1, lane)
+        asked = pool.submit(sight, client, product, PAGE_LIMIT + 1, lane)
         newest = newest_page(client, product, lane=lane)
         lowest = asked.result()
-    if not len(newest) and len(lowest):
+    # That there is no trade at all nothing can contradict; so it takes more than two answers.
+    for _ in range(_EMPTY_TO_BELIEVE - 2):
+        if len(newest) or len(lowest):
+            break
+        newest = newest_page(client, product, lane=lane)
+    if _denies(lowest, newest):
+        lowest = sight(client, product, PAGE_LIMIT + 1, lane, partial(check_agrees, other=newest))
+    if _denies(newest, lowest):
         # Either the first trades came in between, or the newest page is an old one of a cache.
-        newest = newest_page(client, product, lane=lane, known=lowest.last_id)
+        newest = newest_page(client, product, lane=lane, check=partial(check_agrees, other=lowest))
     return newest, lowest
 
 
-def _sight(
-    client: ExchangeClient, product: str, after: int | None, lane: Lane, known: int | None = None
+def _denies(page: Sight, other: Sight) -> bool:
+    """Whether a page denies trades of another."""
+    try:
+        check_agrees(page, other=other)
+    except Contradiction:
+        return True
+    return False
+
+
+def sight(
+    client: ExchangeClient,
+    product: str,
+    after: int | None,
+    lane: Lane,
+    check: Check = unchecked,
 ) -> Sight:
     """A page, or where it holds what cannot be kept, its ids: one bad row must not hide the rest.
 
     Whoever walks there finds the row again, and names it.
     """
     try:
-        return client.page(product, after, lane=lane, known=known)
+        return client.page(product, after, lane=lane, check=check)
     except RetriesExhausted as given_up:
         if not isinstance(given_up.__cause__, ValueRefused):
             raise
-        outline = client.outline(product, after, lane=lane, known=known)
+        outline = client.outline(product, after, lane=lane, check=check)
         if len(outline):
             return outline
         # There were rows a moment ago: nothing is known if the answers differ.
@@ -79,46 +109,40 @@ def _sight(
 def first_id(
     client: ExchangeClient,
     product: str,
-    newest: int,
+    newest: Sight,
     lowest: Sight,
     *,
     lane: Lane = Lane.BACKFILL,
 ) -> int:
-    """The lowest id that exists, given one that does and the page below PAGE_LIMIT + 1.
+    """The lowest id that exists, given the newest page and the page below PAGE_LIMIT + 1.
 
     No further request where history begins at id 1; otherwise a bisection between ids below which
-    nothing is and ids below which something is, ended by asking below the id found, which must be
-    answered with nothing. No cursor below 1 is sent.
+    nothing is and ids that exist. It ends when two answers to different cursors show the same trade
+    as their last, and are short: an empty answer is a hint, and proves nothing. No cursor below 1
+    is sent.
     """
-    nothing_below, exists = 1, newest
-    page: Sight = lowest
-    probe = PAGE_LIMIT + 1
-    if len(page) == 0 and newest < probe:
-        # The first trades came in between the two answers.
-        page = _sight(client, product, probe, lane, known=newest)
+    exists, nothing_below = newest.first_id, 1
+    ends: set[int | None] = set()
+    looks: list[Sight] = [newest, lowest]
     while True:
-        if len(page) == 0:
-            nothing_below = probe
+        for page in looks:
+            if not len(page):
+                nothing_below = max(nothing_below, page.after or 1)
+                continue
+            if page.first_id < exists:
+                exists, ends = page.first_id, set()
+            if page.first_id == exists and not page.full:
+                ends.add(page.after)
+        if nothing_below > exists:
+            nothing_below = 1  # That empty answer was wrong.
+        if exists == 1 or len(ends) >= _ENDS_TO_BELIEVE:
+            return exists
+        if ends or exists - nothing_below <= PAGE_LIMIT:
+            probe = next(at for at in (exists + 1, exists + PAGE_LIMIT // 2) if at not in ends)
         else:
-            exists = min(exists, page.first_id)
-        if exists == nothing_below:
-            # The empty answer that led here may have been an old one of a cache: ask once more.
-            return _proven_first(client, product, exists, lane)
-        if 0 < len(page) < PAGE_LIMIT:
-            return _proven_first(client, product, exists, lane)
-        near = exists - nothing_below <= PAGE_LIMIT
-        probe = exists if near else (nothing_below + exists) // 2
-        page = _sight(client, product, probe, lane)
-
-
-def _proven_first(client: ExchangeClient, product: str, candidate: int, lane: Lane) -> int:
-    """Walk below the candidate until the exchange says that nothing is there."""
-    while candidate > 1:
-        page = _sight(client, product, candidate, lane)
-        if len(page) == 0:
-            break
-        candidate = page.first_id
-    return candidate
+            probe = (nothing_below + exists) // 2
+        check = partial(check_shows, trade_id=exists)
+        looks = [sight(client, product, probe, lane, check)]
 
 
 def first_id_since(
@@ -137,7 +161,8 @@ def first_id_since(
 
     def time_below(cursor: int) -> tuple[int, datetime]:
         # The first trade lies below every cursor here, so an empty answer is never believed.
-        page = client.page(product, cursor, limit=1, lane=lane, known=history.first)
+        check = partial(check_reaches, exists=history.first)
+        page = client.page(product, cursor, limit=1, lane=lane, check=check)
         return page.last_id, _times(page)[-1]
 
     early, late = history.first - 1, history.newest + 1
@@ -149,7 +174,8 @@ def first_id_since(
         else:
             late = found
     known = late if late <= history.newest else history.newest
-    page = client.page(product, late + 1, lane=lane, known=known)
+    check = partial(check_reaches, exists=known)
+    page = client.page(product, late + 1, lane=lane, check=check)
     late_enough = [
         trade_id
         for trade_id, time in zip(page.trades.column(0).to_pylist(), _times(page), strict=True)

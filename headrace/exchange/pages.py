@@ -67,15 +67,22 @@ _ID_DECODER = msgspec.json.Decoder(list[_IdRow | None])
 class Page:
     """The answer to "the newest trades below `after`".
 
-    `trades` has RAW_SCHEMA, ascending by id. `after` is None for the newest page.
+    `trades` has RAW_SCHEMA, ascending by id. `after` is None for the newest page. `limit` is the
+    number of rows that were asked for.
     """
 
     product: str
     after: int | None
     trades: pa.RecordBatch
+    limit: int = PAGE_LIMIT
 
     def __len__(self) -> int:
         return int(self.trades.num_rows)
+
+    @property
+    def full(self) -> bool:
+        """Whether it has as many rows as were asked for; a short one says that history ends."""
+        return len(self) >= self.limit
 
     @property
     def first_id(self) -> int:
@@ -86,6 +93,16 @@ class Page:
     def last_id(self) -> int:
         """The highest id of the page (which must not be empty)."""
         return int(self.trades.column(0)[-1].as_py())
+
+    @property
+    def dense(self) -> bool:
+        """Whether no id is free between its lowest and its highest (it must not be empty)."""
+        return self.last_id - self.first_id + 1 == len(self)
+
+    def part_below(self, cursor: int) -> Page:
+        """The same page without the rows from `cursor` on."""
+        rows = self.trades.slice(0, self._count_below(cursor))
+        return Page(self.product, self.after, rows, self.limit)
 
     def below(self, cursor: int) -> Page | None:
         """The same page from `cursor` down, None unless this one shows all that lies there.
@@ -113,11 +130,21 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """The ids of a page, ascending, whatever else its rows hold; rows without one are left out."""
+    """The ids of a page, ascending, whatever else its rows hold; rows without one are left out.
+
+    `rows` counts those, too; `limit` is the number of rows that were asked for.
+    """
 
     product: str
     after: int | None
     ids: list[int]
+    rows: int = 0
+    limit: int = PAGE_LIMIT
+
+    @property
+    def full(self) -> bool:
+        """Whether it has as many rows as were asked for; a short one says that history ends."""
+        return max(self.rows, len(self)) >= self.limit
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -132,9 +159,14 @@ class Outline:
         """The highest id of the page (which must not be empty)."""
         return self.ids[-1]
 
+    def highest_below(self, cursor: int) -> int | None:
+        """The highest id below `cursor` that this page shows."""
+        count = bisect_left(self.ids, cursor)
+        return self.ids[count - 1] if count else None
 
-def decode_page(body: bytes, *, product: str, after: int | None) -> Page:
-    """Read a body of `GET /products/{id}/trades`.
+
+def decode_page(body: bytes, *, product: str, after: int | None, limit: int = PAGE_LIMIT) -> Page:
+    """Read a body of `GET /products/{id}/trades`, asked for with `limit`.
 
     Raises:
         BadAnswer: the body is not JSON, or not an array of trades, newest first.
@@ -159,7 +191,7 @@ def decode_page(body: bytes, *, product: str, after: int | None) -> Page:
         ],
         schema=RAW_SCHEMA,
     )
-    return Page(product, after, batch)
+    return Page(product, after, batch, limit)
 
 
 def decode_outline(body: bytes, *, product: str, after: int | None) -> Outline:
@@ -181,7 +213,7 @@ def decode_outline(body: bytes, *, product: str, after: int | None) -> Outline:
     if rows and not ids:
         raise BadAnswer("no row of the page has an id", product=product, cursor=after, status=200)
     _check_ids(ids, product, after)
-    return Outline(product, after, ids)
+    return Outline(product, after, ids, len(rows))
 
 
 def _unreadable(

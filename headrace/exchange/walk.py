@@ -1,37 +1,23 @@
 """Walk one chunk: page by page from its upper end down, until every id of it is answered for.
 
-What an answer proves: a page asked with `after=X` holds the newest trades below X, so ids between
-its trades, and between its newest trade and X, do not exist. Such ids are the exchange's holes. An
-empty page proves that nothing lies below X, which is believed only where no trade is known there.
+What each answer proves, and when it is asked for again, is decided in `headrace.exchange.proof`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 
 from headrace.coverage import Range
 from headrace.exchange.client import ExchangeClient
-from headrace.exchange.pages import PAGE_LIMIT, Page
+from headrace.exchange.pages import Page
+from headrace.exchange.proof import Known, unmet
 from headrace.quota import Lane
 from headrace.stopping import StopEvent
 from headrace.trades import RAW_SCHEMA
-
-
-@dataclass(frozen=True, slots=True)
-class Known:
-    """What is known of a product before a chunk is walked: its lowest and its newest trade."""
-
-    first: int
-    newest: int
-
-    def below(self, cursor: int) -> int | None:
-        """The highest id known to exist below `cursor`, if any."""
-        if self.newest < cursor:
-            return self.newest
-        return self.first if self.first < cursor else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +44,8 @@ def walk(
     lane: Lane = Lane.BACKFILL,
     stop: StopEvent | None = None,
     on_page: Callable[[Page], None] | None = None,
-    seen: Sequence[Page] = (),
 ) -> Walked:
     """Fetch every trade with an id in `span`, both ends included.
-
-    `seen` are pages that this run has been given already: what they show is not asked for again,
-    and no answer is taken that denies it.
 
     Whatever ends the walk (`stop`, an error of the client as of `ExchangeClient.page`, or of this
     machine), what was answered so far is returned with the error, which is not raised. Rows below
@@ -73,28 +55,20 @@ def walk(
     cursor = hi + 1
     batches: list[pa.RecordBatch] = []
     pages = 0
+    last: Page | None = None
     # Nothing lies below the first trade, which is known: no request needs to find that out.
     bottom = max(lo, known.first)
     error: Exception | None = None
     try:
-        while cursor > bottom:
+        while (cursor := known.nothing_below(cursor)) > bottom:
             if stop is not None:
                 stop.check()
-            page = _shown(seen, cursor, bottom)
+            page, requests = known.shown(cursor, bottom), 1
             if page is None:
-                exists = _exists_below(cursor, known, seen)
-                page = client.page(product, cursor, lane=lane, known=exists)
-            pages += 1
-            if len(page) == 0:
-                cursor = lo
-                break
-            if cursor - page.last_id > PAGE_LIMIT and not _asks_on(page.first_id, bottom, seen):
-                # A hole of a page or more, and no next answer that would prove that the server
-                # moves.
-                client.page(product, page.last_id, limit=1, lane=lane)
-                pages += 1
+                page, requests = _met(client, product, cursor, known, last, lane)
+            pages += requests
             batches.append(page.trades)
-            cursor = page.first_id
+            cursor, last = page.first_id, page
             if on_page is not None:
                 on_page(page)
     except Exception as ended:  # noqa: BLE001 - what was answered is kept, whatever came next
@@ -103,27 +77,49 @@ def walk(
     return Walked(answered_lo, hi, _from(_joined(batches), lo), pages, error)
 
 
-def _shown(seen: Sequence[Page], cursor: int, bottom: int) -> Page | None:
-    """What the exchange would answer below `cursor`, if pages that were seen tell all of it.
+def _met(
+    client: ExchangeClient,
+    product: str,
+    cursor: int,
+    known: Known,
+    last: Page | None,
+    lane: Lane,
+) -> tuple[Page, int]:
+    """The page below `cursor`, from an answer that meets what lies above; and the requests.
 
-    All of it is a full page, or what there is down to `bottom`; for less it is asked.
+    An answer that begins lower may be cut at the front, or lie below a hole. Then one is looked for
+    that shows a row on either side: between `low`, below which no row from `cursor` on was shown,
+    and `high`, the lowest row that was.
     """
-    for page in seen:
-        part = page.below(cursor)
-        if part is not None and (len(part) >= PAGE_LIMIT or part.first_id <= bottom):
-            return part
-    return None
-
-
-def _exists_below(cursor: int, known: Known, seen: Sequence[Page]) -> int | None:
-    """The highest id below `cursor` that is known to exist: no answer may deny it."""
-    found = (known.below(cursor), *(page.highest_below(cursor) for page in seen))
-    return max((each for each in found if each is not None), default=None)
-
-
-def _asks_on(cursor: int, bottom: int, seen: Sequence[Page]) -> bool:
-    """Whether the walk goes on below `cursor` with a request."""
-    return cursor > bottom and _shown(seen, cursor, bottom) is None
+    follows = last is not None and last.first_id == cursor
+    high = cursor if follows else known.above(cursor)
+    shown = () if last is None else (last,)
+    # The oldest row above is shown again if ids are missing there: then it costs no second request.
+    ahead = known.ahead() if not follows else int(last is not None and not last.dense)
+    low, at, requests, too_high = cursor, cursor + ahead, 0, False
+    while True:
+        at = at if high is None else min(at, high + 1)
+        page = client.page(
+            product, at, lane=lane, check=partial(known.check, shown=shown, exists=high)
+        )
+        requests += 1
+        known.learn(page)
+        if page.last_id < cursor - 1:
+            low = at
+        elif page.first_id < cursor:
+            return page.part_below(cursor), requests
+        else:
+            high, too_high = page.first_id, True
+        if high is None:
+            raise unmet(page, cursor)
+        if high < low:
+            low = cursor  # An answer without rows from there on was wrong.
+        if high - low < page.limit - 1:
+            at = high + 1
+        elif too_high:
+            at = (low + high) // 2 + 1
+        else:
+            at = low + max(page.limit // 2, 4 * (low - cursor))
 
 
 def _joined(batches: list[pa.RecordBatch]) -> pa.Table:

@@ -70,3 +70,16 @@ class LakeAhead(HeadraceError):
         )
         self.product = product
         self.rows_until = rows_until
+
+
+class AnotherHistory(HeadraceError):
+    """The exchange shows other trades under the ids of those that are stored."""
+
+    def __init__(self, product: str, problem: str) -> None:
+        super().__init__(
+            f"{product}: another history: {problem}; nothing was written",
+            hint="If the exchange began its numbering again, pull it into another lake (--lake). "
+            "Trades that it corrected are fetched by headrace backfill --full-refresh",
+        )
+        self.product = product
+        self.problem = problem

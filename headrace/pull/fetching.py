@@ -16,10 +16,10 @@ import pyarrow as pa
 from headrace.coverage import IntervalSet, Range
 from headrace.exchange.client import ExchangeClient
 from headrace.exchange.exceptions import ExchangeError, RequestRefused, RetriesExhausted
-from headrace.exchange.history import History
 from headrace.exchange.pages import Page
 from headrace.exchange.planning import Chunk, next_page, page_begin
-from headrace.exchange.walk import Known, Walked, walk
+from headrace.exchange.proof import Known
+from headrace.exchange.walk import Walked, walk
 from headrace.faults import kill_point
 from headrace.lake import Part, PartReceipt, RawLake
 from headrace.lake.rows import rows_between
@@ -38,8 +38,7 @@ class Fetching:
         client, lake: where from, where to.
         host: who answers, for the parts' footers.
         lane: where its requests wait.
-        history: the product's first and newest trade.
-        seen: pages that the survey was given, and need not be asked for again.
+        known: the product's first and newest trade, and what this run was shown.
         stored_before: what the lake answered for when the run began.
         replace: let what is fetched take the place of what is stored.
         progress: raised as pages arrive.
@@ -52,8 +51,7 @@ class Fetching:
     lake: RawLake
     host: str
     lane: Lane
-    history: History
-    seen: tuple[Page, ...]
+    known: Known
     stored_before: IntervalSet
     replace: bool
     progress: RunProgress
@@ -108,11 +106,10 @@ class Fetching:
             self.client,
             self.product,
             (lo, hi),
-            Known(self.history.first, self.history.newest),
+            self.known,
             lane=self.lane,
             stop=self.stop,
             on_page=on_page,
-            seen=self.seen,
         )
         kill_point("after-fetch")
         return walked

@@ -25,6 +25,7 @@ from headrace.exchange.planning import (
     plan_chunks,
     plan_pages,
 )
+from headrace.exchange.proof import Known
 from headrace.faults import kill_point
 from headrace.lake import RawLake
 from headrace.lake.exceptions import ObjectMissing, StoreError
@@ -34,7 +35,7 @@ from headrace.pull.checkpoints import Checkpoint, CheckpointStore
 from headrace.pull.exceptions import CheckpointNotSaved, TokenBehind
 from headrace.pull.fetching import Fetching
 from headrace.pull.ledger import Ledger
-from headrace.pull.opening import Listener, first_stored, newest_seen, opened_ledger
+from headrace.pull.opening import Listener, known_before, opened_ledger
 from headrace.pull.planner import Survey, survey
 from headrace.pull.progress import RunProgress
 from headrace.pull.receipts import ChunkReceipt, PlanReceipt, ProductReceipt
@@ -127,6 +128,7 @@ class ProductJob:
             CheckpointUnreadable: there is a checkpoint that cannot be used.
             TokenBehind: the lease has to be taken again, above the checkpoint's token.
             ForeignSource: the lake holds trades of the product from another host.
+            AnotherHistory: the exchange shows others under the ids of those that are stored.
             ExchangeError, StoreError: as the client and the lake.
         """
         self._lease = lease
@@ -148,8 +150,7 @@ class ProductJob:
             self._request,
             self.product,
             covered=covered,
-            first_stored=first_stored(self._lake, self.product, self._before, covered),
-            newest_seen=newest_seen(self._lake, self.product, self._before),
+            stored=known_before(self._lake, self.product, self._before, covered),
             failed_before=IntervalSet(self._before.failed) if self._before else EMPTY,
             lane=self._lane,
             beyond=self._left_to_backfill(),
@@ -291,7 +292,8 @@ class ProductJob:
 
     def _fetching_of(self, stored_before: IntervalSet) -> Fetching | None:
         """How chunks are fetched, after the survey; None if the product has no trade."""
-        if self._survey.history is None:
+        history = self._survey.history
+        if history is None:
             return None
         return Fetching(
             product=self.product,
@@ -299,8 +301,7 @@ class ProductJob:
             lake=self._lake,
             host=self._host,
             lane=self._lane,
-            history=self._survey.history,
-            seen=self._survey.seen,
+            known=Known(history.first, history.newest, self._survey.seen),
             stored_before=stored_before,
             replace=self._request.full_refresh,
             progress=self._progress,
@@ -401,8 +402,9 @@ class ProductJob:
         return min(self._ledger.covered.watermark(), self._newest())
 
     def _newest(self) -> int:
-        shown = self._survey.history.newest if self._survey.history else 0
-        return max(shown, self._before.newest if self._before else 0)
+        if self._survey.history:
+            return self._survey.history.newest
+        return self._before.newest if self._before else 0
 
     def _still_failed(self) -> IntervalSet:
         """What this run or an earlier one tried in vain, as far as nobody has stored it since."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from headrace.coverage import IntervalSet
 from headrace.lake import RawLake
@@ -37,16 +38,44 @@ def opened_ledger(lake: RawLake, product: str, before: Checkpoint | None, tell: 
     return Ledger(stock.covered, stock.rows, stock.holes)
 
 
-def first_stored(
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What is known of the ends of a product's history before the exchange is asked.
+
+    Args:
+        product: canonical product id.
+        lake: where its trades are.
+        first: its first trade, None unless everything below it is answered for.
+        newest: the newest trade stored; 0 if none is.
+        noted: the newest trade that an earlier run was shown, stored or not; 0 if none was.
+    """
+
+    product: str
+    lake: RawLake
+    first: int | None
+    newest: int
+    noted: int
+
+    @property
+    def newest_seen(self) -> int:
+        """The newest trade that any earlier run has stored or seen; 0 if none has."""
+        return max(self.newest, self.noted)
+
+
+def known_before(
     lake: RawLake, product: str, before: Checkpoint | None, covered: IntervalSet
-) -> int | None:
-    """The product's first trade, None unless everything below it is answered for."""
-    if before and before.first and covered.contains(1):
-        return before.first
-    return lake.proven_first(product)
+) -> Stored:
+    """What the lake and the checkpoint tell of a history's ends.
 
-
-def newest_seen(lake: RawLake, product: str, before: Checkpoint | None) -> int:
-    """The newest trade that any earlier run has stored or seen; 0 if none has."""
-    stored = lake.newest(product)
-    return max(before.newest if before else 0, stored.trade_id if stored else 0)
+    Raises:
+        PartUnreadable, StoreError: the lake cannot be read.
+    """
+    noted_first = before.first if before and covered.contains(1) else 0
+    newest = lake.newest(product)
+    return Stored(
+        product,
+        lake,
+        first=noted_first or lake.proven_first(product),
+        newest=newest.trade_id if newest else 0,
+        noted=before.newest if before else 0,
+    )

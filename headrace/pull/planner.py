@@ -11,14 +11,12 @@ from headrace.coverage import EMPTY, IntervalSet, Range
 from headrace.exchange.client import ExchangeClient
 from headrace.exchange.history import (
     History,
-    both_ends,
-    first_id,
     first_id_since,
-    newest_page,
 )
 from headrace.exchange.pages import PAGE_LIMIT, Page
 from headrace.exchange.planning import whole_pages
-from headrace.pull.exceptions import LakeAhead
+from headrace.pull.ends import surveyed
+from headrace.pull.opening import Stored
 from headrace.pull.request import PullRequest
 from headrace.quota import Lane
 
@@ -57,8 +55,7 @@ def survey(
     product: str,
     *,
     covered: IntervalSet,
-    first_stored: int | None,
-    newest_seen: int,
+    stored: Stored,
     failed_before: IntervalSet,
     lane: Lane,
     beyond: int = 0,
@@ -69,8 +66,7 @@ def survey(
 
     Args:
         covered: ids answered for in the lake.
-        first_stored: the lowest trade in the lake, if coverage reaches down to id 1.
-        newest_seen: the newest trade that any earlier run saw; the exchange's own answer may be
+        stored: what the lake and the checkpoint know of the ends; the exchange's own answer may be
             older than that, since it comes from a cache.
         failed_before: ranges that the last run tried and did not get.
         beyond: ids up to this are somebody else's to fetch.
@@ -78,9 +74,12 @@ def survey(
 
     Raises:
         LakeAhead: the exchange shows no trade, although some are stored.
+        AnotherHistory: it shows others under the ids of those that are stored.
         ExchangeError: as the client's.
     """
-    history, seen = _history(client, product, first_stored, newest_seen, lane)
+    # A full refresh is how to take over what the exchange has corrected.
+    compare = not request.full_refresh
+    history, seen = surveyed(client, stored, lane=lane, compare=compare)
     if history is None:
         return Survey()
     first, newest = history.first, history.newest
@@ -107,25 +106,6 @@ def survey(
     return Survey(
         history, (begin, end), proven_empty, missing, to_fetch, seen, ingest_from=ingest_from
     )
-
-
-def _history(
-    client: ExchangeClient, product: str, first_stored: int | None, newest_seen: int, lane: Lane
-) -> tuple[History | None, tuple[Page, ...]]:
-    """The ends of a history, and the pages that were seen on the way."""
-    if first_stored is None:
-        shown, lowest = both_ends(client, product, lane=lane)
-    else:
-        shown, lowest = newest_page(client, product, lane=lane), None
-    if not len(shown):
-        if newest_seen:
-            raise LakeAhead(product, newest_seen)
-        return None, ()
-    newest = max(shown.last_id, newest_seen)
-    if lowest is not None:
-        first_stored = first_id(client, product, newest, lowest, lane=lane)
-    seen = tuple(page for page in (shown, lowest) if isinstance(page, Page))
-    return History(first_stored or newest, newest), seen
 
 
 def _asked(request: PullRequest, history: History, since: Since, now: datetime) -> Range:

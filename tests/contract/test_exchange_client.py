@@ -4,6 +4,7 @@ import threading
 import time
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
+from functools import partial
 
 import pytest
 
@@ -20,6 +21,7 @@ from headrace.exchange.exceptions import (
     Throttled,
     UnknownProduct,
 )
+from headrace.exchange.proof import check_reaches
 from headrace.exchange.retrying import RetryPolicy
 from headrace.exchange.signing import Credentials
 from headrace.exchange.transport import USER_AGENT, Timeouts, Transport
@@ -205,10 +207,11 @@ def test_a_page_that_does_not_move_ends_after_a_few_tries(sim, client):
 
 def test_an_empty_answer_where_trades_are_known_is_not_believed(sim, client):
     sim.add_fault(Fault(action=Empty(), calls=2))
-    assert len(client.page("BTC-USD", 3001, known=1)) == 1000
+    check = partial(check_reaches, exists=1)
+    assert len(client.page("BTC-USD", 3001, check=check)) == 1000
     sim.add_fault(Fault(action=Empty()))
     with pytest.raises(RetriesExhausted) as given_up:
-        client.page("BTC-USD", 3001, known=1)
+        client.page("BTC-USD", 3001, check=check)
     assert isinstance(given_up.value.__cause__, Contradiction)
 
 

@@ -29,7 +29,7 @@ from headrace.coverage import EMPTY, IntervalSet
 from headrace.lake import PartListing
 from headrace.lake.faults import Action, Fault, denied, unavailable
 from headrace.lake.names import PartName
-from headrace.pull.checkpoints import SCHEMA_VERSION, Checkpoint, read_checkpoint
+from headrace.pull.checkpoints import SCHEMA_VERSION, Checkpoint
 from headrace.pull.exceptions import NothingToRebuild
 from headrace.pull.rebuild import rebuild
 from headrace.pull.turns import Turns
@@ -39,6 +39,7 @@ from tests.support.pull_world import (
     LAKE,
     PRODUCT,
     TTL_S,
+    Desk,
     Exchange,
     PullProcess,
     SteppedRenewal,
@@ -388,7 +389,7 @@ class PullMachine(RuleBasedStateMachine):
             rebuild(
                 world.lake,
                 PRODUCT,
-                checkpoints=_Desk(world),
+                checkpoints=Desk(world),
                 turns=Turns(refused.leases_at_rest(), EXCHANGE, PRODUCT, LAKE),
                 run_id="rebuild",
                 ttl_s=TTL_S,
@@ -397,23 +398,6 @@ class PullMachine(RuleBasedStateMachine):
             )
         except NothingToRebuild:
             world.checkpoint = None
-
-
-class _Desk:
-    """`CheckpointStore` of a person at the command line."""
-
-    lake = LAKE
-
-    def __init__(self, world: World) -> None:
-        self._world = world
-
-    def load(self, source: str, product: str) -> Checkpoint | None:
-        stored = self._world.checkpoint
-        return read_checkpoint(stored, lake=LAKE, source=source, product=product)
-
-    def save(self, checkpoint: Checkpoint) -> None:
-        assert (checkpoint.source, checkpoint.product) == (EXCHANGE, PRODUCT)
-        self._world.checkpoint = checkpoint.model_dump(mode="json")
 
 
 def chosen(found: Sequence[T], which: int) -> T:

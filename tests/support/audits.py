@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pyarrow as pa
+
 from headrace.audit.auditor import audited
 from headrace.audit.findings import Finding
 from headrace.audit.healing import Healer
@@ -15,8 +17,9 @@ from headrace.lake import Part, RawLake
 from headrace.leases import LeaseLost
 from headrace.pull.checkpoints import Checkpoint
 from headrace.pull.rebuild import from_lake
+from headrace.trades import RAW_SCHEMA
 from tests.lake_samples import FETCHED_AT, trades
-from tests.support.exchange import FakeClient
+from tests.support.exchange import FakeClient, GivingUp
 
 PRODUCT = "BTC-USD"
 NOW = datetime(2026, 3, 2, tzinfo=UTC)
@@ -64,6 +67,16 @@ class FakeLease:
             raise LeaseLost("coinbase/BTC-USD", self.token, "somebody else has it")
 
 
+def exchange(newest: int) -> FakeClient:
+    """An exchange that has the trades which a `Bench` keeps, up to `newest`."""
+    return GivingUp(range(1, newest + 1), rows=rows)
+
+
+def rows(ids: list[int]) -> pa.RecordBatch:
+    """The rows of a page with these ids."""
+    return pa.RecordBatch.from_pylist(trades(ids).to_pylist(), schema=RAW_SCHEMA)
+
+
 @dataclass
 class Bench:
     """What an audit looks at, and the verbs of its tests."""
@@ -95,7 +108,7 @@ class Bench:
 
     def audit(self, newest: int | None = None, *, deep: bool = False) -> ProductAudit:
         """Audit against an exchange whose newest id is `newest`; None: offline."""
-        client = None if newest is None else FakeClient(range(max(1, newest - 5), newest + 1))
+        client = None if newest is None else exchange(newest)
         return audited(self.raw, PRODUCT, checkpoints=self.checkpoints, client=client, deep=deep)
 
     def heal(self, *, deep: bool = False, **lost_after: int) -> list[Repair]:

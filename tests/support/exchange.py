@@ -1,11 +1,12 @@
 """An exchange in a dictionary: pages as the real one answers them, without HTTP."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import pyarrow as pa
 
-from headrace.exchange.exceptions import Contradiction, StuckPage
+from headrace.exchange.exceptions import BadAnswer, RetriesExhausted, StuckPage
 from headrace.exchange.pages import PAGE_LIMIT, Page
+from headrace.exchange.proof import unchecked
 from headrace.trades import RAW_SCHEMA
 
 
@@ -14,8 +15,15 @@ class FakeClient:
 
     source = "http://127.0.0.1:1"
 
-    def __init__(self, ids: Iterable[int], *, stuck_at: int | None = None) -> None:
+    def __init__(
+        self,
+        ids: Iterable[int],
+        *,
+        stuck_at: int | None = None,
+        rows: Callable[[list[int]], pa.RecordBatch] | None = None,
+    ) -> None:
         self.ids = sorted(ids)
+        self.rows = rows or rows_of
         self.stuck_at = stuck_at
         self.cursors: list[int | None] = []
 
@@ -23,7 +31,7 @@ class FakeClient:
     def requests(self) -> int:
         return len(self.cursors)
 
-    def page(self, product, after, *, limit=PAGE_LIMIT, lane=None, known=None) -> Page:
+    def page(self, product, after, *, limit=PAGE_LIMIT, lane=None, check=unchecked) -> Page:
         assert after is None or after >= 1
         self.cursors.append(after)
         below = self.ids if after is None else [i for i in self.ids if i < after]
@@ -32,9 +40,19 @@ class FakeClient:
         ids = below[-limit:]
         if after is not None and ids and ids[-1] >= after:
             raise StuckPage("stuck", product=product, cursor=after)
-        if known is not None and (not ids or ids[-1] < known):
-            raise Contradiction("denied", product=product, cursor=after)
-        return Page(product, after, rows_of(ids))
+        page = Page(product, after, self.rows(ids), limit)
+        check(page)
+        return page
+
+
+class GivingUp(FakeClient):
+    """Says, as the real client does, that a wrong answer was asked for again in vain."""
+
+    def page(self, product, after, **options) -> Page:
+        try:
+            return super().page(product, after, **options)
+        except BadAnswer as error:
+            raise RetriesExhausted(error.problem, product=product, cursor=after) from error
 
 
 def rows_of(ids: list[int]) -> pa.RecordBatch:

@@ -18,9 +18,10 @@ import pyarrow as pa
 
 from headrace.coverage import EMPTY, IntervalSet
 from headrace.errors import HeadraceError
-from headrace.exchange.exceptions import Contradiction, ServerError
+from headrace.exchange.exceptions import BadAnswer, RetriesExhausted, ServerError, StuckPage
 from headrace.exchange.pages import PAGE_LIMIT, Page
 from headrace.exchange.planning import Sizing
+from headrace.exchange.proof import Check, unchecked
 from headrace.lake import Grid, PartListing, RawLake
 from headrace.lake.faults import Fault, FaultyStore
 from headrace.lake.rows import rows_between
@@ -54,6 +55,8 @@ GRID = Grid(cell_pages=10)
 TTL_S = 60.0
 #: Rows of the exchange's fullest answer: somewhat more than a page of the grid has.
 ROWS_PER_ANSWER = 25
+#: How often the client asks for a page before it gives up.
+ATTEMPTS = 4
 #: Called before an operation, with its name.
 Pause = Callable[[str], None]
 _EPOCH = datetime(2026, 3, 1, tzinfo=UTC)
@@ -68,11 +71,24 @@ class Exchange:
     """What there is to pull. It only ever grows, at its upper end.
 
     `stale_by` lets the newest id lag; cursors in `broken` pages of the grid are refused.
+
+    Args:
+        size: ids up to this may exist.
+        there: which of them do.
+        rows_per_answer: rows of a full answer, whatever limit is asked for.
     """
 
-    def __init__(self, size: int) -> None:
+    def __init__(
+        self,
+        size: int,
+        *,
+        there: Callable[[int], bool] = exists,
+        rows_per_answer: int = ROWS_PER_ANSWER,
+    ) -> None:
+        self.rows_per_answer = rows_per_answer
+        self._there = there
         self._size = size
-        self._ids = [n for n in range(1, size + 1) if exists(n)]
+        self._ids = [n for n in range(1, size + 1) if there(n)]
         self._all = trades(self._ids)
         self.stale_by = 0
         self.broken: set[int] = set()
@@ -82,7 +98,7 @@ class Exchange:
         return self._ids[-1]
 
     def grow(self, ids: int) -> None:
-        fresh = [n for n in range(self._size + 1, self._size + ids + 1) if exists(n)]
+        fresh = [n for n in range(self._size + 1, self._size + ids + 1) if self._there(n)]
         self._size += ids
         self._ids += fresh
         self._all = pa.concat_tables([self._all, trades(fresh)]).combine_chunks()
@@ -96,7 +112,7 @@ class Exchange:
     def below(self, cursor: int | None, limit: int) -> pa.RecordBatch:
         shown = self._ids[max(0, len(self._ids) - 1 - self.stale_by)]
         found = self.rows(1, shown if cursor is None else cursor - 1)
-        found = found.slice(max(0, found.num_rows - min(limit, ROWS_PER_ANSWER)))
+        found = found.slice(max(0, found.num_rows - min(limit, self.rows_per_answer)))
         batches = found.combine_chunks().to_batches()
         return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=RAW_SCHEMA)
 
@@ -282,7 +298,26 @@ class _Checkpoints:
             raise CheckpointNotSaved("scripted outage")
 
 
-class _Client:
+class Desk:
+    """`CheckpointStore` of a person at the command line."""
+
+    lake = LAKE
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def load(self, source: str, product: str) -> Checkpoint | None:
+        stored = self._world.checkpoint
+        if stored is None:
+            return None
+        return read_checkpoint(stored, lake=LAKE, source=source, product=product)
+
+    def save(self, checkpoint: Checkpoint) -> None:
+        assert (checkpoint.source, checkpoint.product) == (EXCHANGE, PRODUCT)
+        self._world.checkpoint = checkpoint.model_dump(mode="json")
+
+
+class Client:
     """The exchange as the client shows it, short of HTTP."""
 
     source = "http://127.0.0.1:1"
@@ -302,17 +337,26 @@ class _Client:
         *,
         limit: int = PAGE_LIMIT,
         lane: object = None,
-        known: int | None = None,
+        check: Check = unchecked,
     ) -> Page:
         assert after is None or after >= 1
-        self._pause("page")
-        self._requests += 1
-        if after is not None and (after - 2) // PAGE_LIMIT in self._exchange.broken:
-            raise ServerError("scripted", product=product, cursor=after, status=500)
-        page = Page(product, after, self._exchange.below(after, limit))
-        if known is not None and (not len(page) or page.last_id < known):
-            raise Contradiction("denied", product=product, cursor=after)
-        return page
+        for attempt in range(ATTEMPTS):
+            self._pause("page")
+            self._requests += 1
+            if after is not None and (after - 2) // PAGE_LIMIT in self._exchange.broken:
+                raise ServerError("scripted", product=product, cursor=after, status=500)
+            rows = self._exchange.below(after, limit)
+            page = Page(product, after, rows, min(limit, self._exchange.rows_per_answer))
+            try:
+                if after is not None and len(page) and page.last_id >= after:
+                    raise StuckPage("stuck", product=product, cursor=after)
+                check(page)
+            except BadAnswer as error:
+                if attempt == ATTEMPTS - 1:
+                    raise RetriesExhausted(error.problem, product=product, cursor=after) from error
+            else:
+                return page
+        raise AssertionError
 
 
 class SteppedRenewal(Renewal):
@@ -397,7 +441,7 @@ class PullProcess:
             PRODUCT,
             self.request,
             run_id=self.run_id,
-            client=_Client(world, self.pause),
+            client=Client(world, self.pause),
             lake=self.lake,
             checkpoints=self.checkpoints,
             leases=self.leases,

@@ -16,8 +16,8 @@ from headrace.pull.exceptions import CheckpointTooNew, CheckpointUnreadable
 from headrace.run.report import Status
 from headrace.stopping import StopEvent
 from tests.lake_samples import FETCHED_AT, trades
-from tests.support.audits import PRODUCT, Bench, kinds, only
-from tests.support.exchange import FakeClient
+from tests.support.audits import PRODUCT, Bench, exchange, kinds, only, rows
+from tests.support.exchange import FakeClient, GivingUp
 
 
 def complete(bench: Bench) -> None:
@@ -42,15 +42,43 @@ def digest_of(bench: Bench) -> object:
     return content_digest(bench.raw.read(PRODUCT))
 
 
-def test_one_request_and_no_row_is_read(bench: Bench) -> None:
-    complete(bench)
-    store = FaultyStore(bench.raw.store)
-    store.script("get", Fault(denied, times=None))
-    client = FakeClient([5_000])
-    raw = RawLake(store, "coinbase", bench.raw.grid)
+def test_one_request_and_no_row_is_read_but_the_newest(bench: Bench) -> None:
+    bench.keep(1, 2_000)
+    newest = bench.keep(2_001, 5_000)
+    bench.save_checkpoint()
+    read: list[str] = []
+
+    class Watched(FaultyStore):
+        def get(self, key: str) -> bytes:
+            read.append(key)
+            return super().get(key)
+
+    client = exchange(5_000)
+    raw = RawLake(Watched(bench.raw.store), "coinbase", bench.raw.grid)
     found = audited(raw, PRODUCT, checkpoints=bench.checkpoints, client=client)
     assert found.status is Status.DONE
     assert client.cursors == [None]
+    assert set(read) == {newest.key}
+
+
+def test_another_history_under_the_same_ids_is_found(bench: Bench) -> None:
+    complete(bench)
+    client = GivingUp(range(1, 6_001))
+    found = audited(bench.raw, PRODUCT, checkpoints=bench.checkpoints, client=client)
+    assert found.status is Status.PARTIAL
+    finding = only(found, "another_history")
+    assert finding.wrong
+    assert "differs from the one that is stored" in finding.message
+    assert (found.asked, found.newest) == (False, 5_000)
+
+
+@pytest.mark.parametrize("shown", [[], range(4_990, 4_996), range(5_990, 6_001)])
+def test_a_newest_page_that_denies_what_is_stored_proves_nothing(bench: Bench, shown) -> None:
+    complete(bench)
+    client = GivingUp(shown, rows=rows)
+    found = audited(bench.raw, PRODUCT, checkpoints=bench.checkpoints, client=client)
+    assert found.status is Status.PARTIAL
+    assert "the newest id is not known" in found.error
 
 
 def test_gaps_are_ours_and_holes_are_the_exchanges(bench: Bench) -> None:

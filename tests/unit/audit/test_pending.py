@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 
 import pytest
 
@@ -12,22 +12,23 @@ from headrace.audit.report import ProductAudit
 from headrace.coverage import EMPTY, IntervalSet
 from headrace.exchange.exceptions import ServerError
 from headrace.run.report import Status
-from tests.support.audits import PRODUCT, Bench, kinds, only
+from tests.lake_samples import trades
+from tests.support.audits import PRODUCT, Bench, exchange, kinds, only, rows
 from tests.support.exchange import FakeClient
 
 NEWEST = 9_000
 
 
 def traded_at(trade_id: int) -> datetime:
-    """When the fake exchange's trade with this id was made: a trade a second."""
-    return datetime.fromtimestamp(trade_id, UTC)
+    """When the exchange's trade with this id was made."""
+    return trades([trade_id])["time"][0].as_py()
 
 
 def audit(
     bench: Bench, since: int | None, client: FakeClient | None = None
 ) -> tuple[ProductAudit, FakeClient]:
     """Audit with trades from the one with the id `since` on within the lag."""
-    client = client or FakeClient(range(1, NEWEST + 1))
+    client = client or exchange(NEWEST)
     found = audited(
         bench.raw,
         PRODUCT,
@@ -93,7 +94,7 @@ def test_nothing_is_asked_where_nothing_is_missing(bench: Bench) -> None:
 
 def test_an_exchange_that_cannot_say_how_old_they_are_leaves_them_missing(bench: Bench) -> None:
     keep(bench, (1, 5_000), (5_001, 8_200))
-    found, _ = audit(bench, since=8_000, client=OnlyTheNewest(range(1, NEWEST + 1)))
+    found, _ = audit(bench, since=8_000, client=OnlyTheNewest(range(1, NEWEST + 1), rows=rows))
     assert found.status is Status.PARTIAL
     assert found.counted.missing.ranges == ((8_201, NEWEST),)
     assert "how old the missing trades are is not known" in found.error
@@ -118,7 +119,7 @@ class OnlyTheNewest(FakeClient):
 )
 def test_the_border_lies_where_the_time_says(missing: tuple, since: int) -> None:
     ids = IntervalSet(missing)
-    found = pending_of(FakeClient(range(1, NEWEST + 1)), PRODUCT, ids, traded_at(since))
+    found = pending_of(exchange(NEWEST), PRODUCT, ids, traded_at(since))
     assert found == ids & IntervalSet.of((since, 30_000))
 
 
