@@ -9,9 +9,8 @@ from prefect.states import State
 
 from headrace.audit.report import AuditReport
 from headrace.audit.request import AuditRequest
-from tasks.audit_reporting import conclude_audit
-from tasks.audit_runs import open_audit
-from tasks.audits import audit_products, heal_products
+from tasks.audit import audit_products, conclude_audit, heal_products
+from tasks.audit_run import open_audit
 from tasks.pipeline import pipeline
 
 

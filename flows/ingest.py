@@ -15,9 +15,9 @@ from prefect.states import State
 from headrace.pull.report import Summary
 from headrace.pull.request import IngestRequest
 from tasks.pipeline import pipeline
-from tasks.pulling import plan_products, pull_products
-from tasks.reporting import conclude, conclude_plan
-from tasks.runs import open_run
+from tasks.pull import plan_products, pull_products
+from tasks.pull_report import conclude, conclude_plan
+from tasks.pull_run import open_run
 
 
 @pipeline("ingest", IngestRequest)

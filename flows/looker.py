@@ -15,9 +15,8 @@ from prefect.states import State
 from headrace.looker.extract.receipts import ExtractSummary
 from headrace.looker.extract.request import ExtractRequest
 from headrace.looker.turns import refused
-from tasks.looker import extract_types
-from tasks.looker_reporting import conclude_extraction
-from tasks.looker_runs import open_extraction
+from tasks.looker import conclude_extraction, extract_types
+from tasks.looker_run import open_extraction
 from tasks.pipeline import pipeline
 
 

@@ -7,9 +7,8 @@ from prefect.states import State
 from headrace.sot.reports import SotReport, refused
 from headrace.sot.requests import MigrateRequest
 from tasks.pipeline import pipeline
-from tasks.sot_migrating import step_taken
-from tasks.sot_reporting import conclude_sot
-from tasks.sot_runs import open_sot_run
+from tasks.sot import conclude_sot, step_taken
+from tasks.sot_run import open_sot_run
 
 
 @pipeline("sot-migrate", MigrateRequest, refused=refused)

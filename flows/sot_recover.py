@@ -7,9 +7,8 @@ from prefect.states import State
 from headrace.sot.reports import SotReport
 from headrace.sot.requests import RecoverRequest
 from tasks.pipeline import pipeline
-from tasks.sot_reading import replayed_report
-from tasks.sot_reporting import conclude_sot
-from tasks.sot_runs import open_sot_run
+from tasks.sot import conclude_sot, replayed_report
+from tasks.sot_run import open_sot_run
 
 
 @pipeline("sot-recover", RecoverRequest)

@@ -14,9 +14,9 @@ from prefect.states import State
 from headrace.sot.reports import SotReport, refused
 from headrace.sot.requests import WriteRequest
 from tasks.pipeline import pipeline
-from tasks.sot_reporting import conclude_write
-from tasks.sot_runs import open_sot_run
-from tasks.sot_writing import write_shards
+from tasks.sot import conclude_write
+from tasks.sot_run import open_sot_run
+from tasks.sot_write import write_shards
 
 
 @pipeline("sot-write", WriteRequest, refused=refused)

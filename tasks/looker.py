@@ -1,10 +1,11 @@
-"""The units of an extraction: content types on the outer pool, pieces of each on an inner one."""
+"""An extraction: content types on the outer pool, pieces of each on an inner one; its summary."""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,12 +16,14 @@ from headrace.looker.extract.checkpoint import TypeCheckpoint
 from headrace.looker.extract.context import Piece
 from headrace.looker.extract.exceptions import CheckpointUnusable
 from headrace.looker.extract.job import TypeJob
-from headrace.looker.extract.receipts import RangeReceipt, TypeReceipt
+from headrace.looker.extract.receipts import ExtractSummary, RangeReceipt, TypeReceipt
+from headrace.looker.extract.session import ending_of
 from headrace.pull.exceptions import CheckpointNotSaved
-from headrace.run.report import Status
+from headrace.run.report import Status, combined
 from headrace.stopping import Stopped
+from tasks import kernel
 from tasks.kernel import ProgressArtifact, find_run
-from tasks.looker_runs import Extraction
+from tasks.looker_run import Extraction
 from tasks.prefect_defaults import task
 from tasks.waves import map_in_waves
 
@@ -185,3 +188,49 @@ def _why(run: Extraction, receipt: TypeReceipt) -> str:
     if run.context.ending.outage:
         return "an outage ended the run"  # which the run says, once
     return receipt.error or ", ".join((*receipt.missing, *receipt.failures))[:300]
+
+
+def conclude_extraction(run: Extraction, receipts: Sequence[TypeReceipt]) -> State[ExtractSummary]:
+    """Sum up, and end the vault's session."""
+    if run.lease.lost:
+        receipts = [_lost(receipt) for receipt in receipts]
+    status = combined(receipt.status for receipt in receipts)
+    if run.stale and status is Status.DONE:
+        status = Status.PARTIAL
+    summary = _summary(run, receipts, status)
+    if run.context.writer.failure is None and not run.lease.lost:
+        ending = ending_of(status.value, cut_off=summary.stopped or bool(summary.outage))
+        run.vault.sessions.end(run.context.session, ending, summary=summary.as_json())
+        run.vault.make_durable()
+    return kernel.conclude(run, summary)
+
+
+def _lost(receipt: TypeReceipt) -> TypeReceipt:
+    """A type that was cut off because the vault is another run's to write now."""
+    if receipt.status is Status.DONE:
+        return receipt
+    said = "the lease on the vault was lost; nothing was written since. Start the run again"
+    return replace(receipt, status=Status.FAILED, error=said)
+
+
+def _summary(run: Extraction, receipts: Sequence[TypeReceipt], status: Status) -> ExtractSummary:
+    stats = run.client.stats
+    return ExtractSummary(
+        run=run.id,
+        status=status,
+        session=run.context.session,
+        ui_url=kernel.ui_url(),
+        vault=str(run.vault.path),
+        source=run.client.source,
+        elapsed_s=run.elapsed_s,
+        requests=stats.requests,
+        throttled=stats.throttled,
+        retries=stats.retries,
+        logins=run.client.logins,
+        quota=run.quota_use(),
+        types=tuple(receipts),
+        stopped=run.stop.is_set() and not run.lease.lost,
+        resumed=run.context.resumed,
+        stale=run.stale,
+        outage=str(run.context.ending.outage or ""),
+    )

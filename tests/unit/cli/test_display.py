@@ -16,7 +16,7 @@ from headrace.run.parameters import Parameters
 from headrace.settings import load_settings
 from headrace.stopping import StopEvent
 from tasks.kernel import QuotaRun
-from tasks.sot_runs import RecordProgress
+from tasks.sot_run import RecordProgress
 
 
 class Clock:

@@ -10,7 +10,7 @@ import pytest
 from headrace.pull.progress import RunProgress
 from tasks import kernel
 from tasks.kernel import REST_S, ProgressArtifact
-from tasks.sot_runs import RecordProgress
+from tasks.sot_run import RecordProgress
 
 
 def progress_of(*products: tuple[str, int, int]) -> RunProgress:

@@ -60,7 +60,7 @@ def defined(**settings: str) -> dict[str, dict[str, object]]:
 
 def test_no_setting_changes_a_flow_or_a_task() -> None:
     found = defined(**OTHER_SETTINGS)
-    assert {"flows.backfill.backfill", "tasks.chunks.fetch_chunk"} <= found.keys()
+    assert {"flows.backfill.backfill", "tasks.pull.fetch_chunk"} <= found.keys()
     assert found == defined()
     for name, kept in found.items():
         explicit = (kept["retries"], kept["persist_result"], kept["timeout_seconds"])

@@ -1,4 +1,4 @@
-"""A run of the log under way: its store, its stop, how far it is; found by the run's id."""
+"""A run of the log under way: its store, its stop, how far it is."""
 
 from __future__ import annotations
 

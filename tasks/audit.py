@@ -1,4 +1,4 @@
-"""The units of an audit: look at a product, repair it, fetch what it lacks."""
+"""An audit: look at each product, repair it, fetch what it lacks, report."""
 
 from __future__ import annotations
 
@@ -12,20 +12,21 @@ from prefect.states import Completed, Failed, State
 from prefect.task_runners import ThreadPoolTaskRunner
 
 from headrace.audit.auditor import audited
-from headrace.audit.report import Healing, ProductAudit, Repair, RepairReceipt
+from headrace.audit.report import AuditReport, Healing, ProductAudit, Repair, RepairReceipt
 from headrace.errors import HeadraceError
 from headrace.leases import LeaseHeld, open_leases
 from headrace.pull.checkpoints import noted_token
 from headrace.pull.receipts import ProductReceipt
 from headrace.pull.sources import EXCHANGE
 from headrace.pull.turns import Turns
-from headrace.run.report import Status
+from headrace.run.report import Status, combined
 from headrace.stopping import Stopped
-from tasks.audit_runs import Audit
+from tasks import kernel
+from tasks.audit_run import Audit
 from tasks.events import emit_gaps
 from tasks.kernel import find_run
 from tasks.prefect_defaults import task
-from tasks.pulling import pull_products
+from tasks.pull import pull_products
 from tasks.waves import map_in_waves
 
 
@@ -140,3 +141,31 @@ def _mapped(audit: Audit, task: Task[..., Any], products: Sequence[str]) -> dict
 
 def _why_none(outcome: object) -> str:
     return Stopped().message if outcome is None else f"the task run crashed ({outcome!r})"
+
+
+def conclude_audit(
+    audit: Audit, products: Sequence[ProductAudit], healing: Healing | None = None
+) -> State[AuditReport]:
+    """Sum up what was found, and what was done."""
+    elsewhere = healing.elsewhere() if healing else set()
+    products = tuple(_without_blame(each, elsewhere) for each in products)
+    report = AuditReport(
+        run=audit.id,
+        status=combined(each.status for each in products),
+        lake=audit.location,
+        deep=audit.request.deep,
+        ui_url=kernel.ui_url(),
+        elapsed_s=audit.elapsed_s,
+        requests=audit.requests,
+        products=products,
+        healing=healing,
+        stopped=audit.stop.is_set(),
+    )
+    return kernel.conclude(audit, report)
+
+
+def _without_blame(audited: ProductAudit, elsewhere: set[str]) -> ProductAudit:
+    """A product that another run works on is no failure of this one."""
+    if audited.status is Status.PARTIAL and audited.product in elsewhere:
+        return replace(audited, status=Status.RUNNING_ELSEWHERE)
+    return audited

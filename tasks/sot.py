@@ -1,21 +1,28 @@
-"""Verify and replay a log: the units of work of two flows."""
+"""The log: verify, replay and migrate it, and how each of its runs ends."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
 
+from prefect.states import State
+
 from blocks.resolve import sot_store_of
 from headrace.errors import ConfigurationError
+from headrace.run.report import Status
+from headrace.sot.migration.stepping import Migration
 from headrace.sot.recovery import RecoverOptions, RecoverReport, recover
 from headrace.sot.recovery.floors import below_floors
-from headrace.sot.reports import SotReport, report_of_recover, report_of_verify
-from headrace.sot.requests import RecoverRequest, VerifyRequest, WriteRequest
+from headrace.sot.reports import SotReport, report_of_recover, report_of_verify, report_of_write
+from headrace.sot.requests import MigrateRequest, RecoverRequest, VerifyRequest, WriteRequest
 from headrace.sot.sources.reading import Format
 from headrace.sot.verifying.planning import Mode
 from headrace.sot.verifying.verify import verify_store
+from headrace.sot.writing.write import WriteReport
+from tasks import kernel
+from tasks.events import emit_log_problems
 from tasks.prefect_defaults import task
-from tasks.sot_runs import SotRun, sot_run_of
+from tasks.sot_run import SotRun, sot_run_of
 
 
 @task(
@@ -91,3 +98,47 @@ def _verified(run: SotRun[Any], request: VerifyRequest) -> SotReport:
     wanted = {s: at for s, at in floors.items() if not request.symbols or s in request.symbols}
     beyond = below_floors(run.store, wanted)
     return report_of_verify(run.id, run.store.location, found, [str(each) for each in beyond])
+
+
+@task(
+    name="migration-step",
+    task_run_name="{action}",
+    description="One step from the unsharded log towards the sharded one, or back.",
+)
+def take_step(run: str, action: str) -> SotReport:
+    """Take the step of the run's request, whose action names the task run."""
+    under_way = sot_run_of(run)
+    if under_way.request.action != action:
+        raise LookupError(f"run {run} is about {under_way.request.action}, not {action}")
+    step = Migration(under_way.request, under_way.store, under_way.stop, under_way.progress.add)
+    return step.take(under_way.id)
+
+
+def step_taken(run: SotRun[MigrateRequest]) -> SotReport:
+    """Take it, as one task run."""
+    return take_step(run.id, run.request.action)
+
+
+def conclude_sot(run: SotRun[Any], report: SotReport) -> State[SotReport]:
+    """Report, with an event for each problem."""
+    emit_log_problems(report)
+    return kernel.conclude(run, replace(report, ui_url=kernel.ui_url()))
+
+
+def conclude_write(run: SotRun[WriteRequest], written: WriteReport) -> State[SotReport]:
+    """Report a write, and what verifying it has shown, if that was asked for."""
+    report = report_of_write(run.id, run.store.location, written)
+    if run.request.verify and not report.stopped:
+        verified = verified_since(run)
+        status = report.status
+        if verified.status is not Status.DONE and status is Status.DONE:
+            status = Status.PARTIAL
+        report = replace(
+            report,
+            status=status,
+            message=f"{report.message}; {verified.message}",
+            problems=(*report.problems, *verified.problems),
+            damages=(*report.damages, *verified.damages),
+            details={**report.details, "verified": verified.details["records"]},
+        )
+    return conclude_sot(run, report)

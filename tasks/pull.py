@@ -1,13 +1,18 @@
-"""The outer level: one task run per product, which maps its chunks onto a pool of its own."""
+"""A pull: one task run per product, which maps its chunks onto a pool of its own."""
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
+from typing import Any, TypeVar
+
+from prefect import Task
 from prefect.runtime import task_run
 from prefect.states import Completed, Failed, State
 from prefect.task_runners import ThreadPoolTaskRunner
 
 from headrace.errors import HeadraceError
-from headrace.exchange.planning import Chunk
+from headrace.exchange.planning import Chunk, page_count
 from headrace.leases import LeaseHeld
 from headrace.logs import about
 from headrace.pull.exceptions import TokenBehind
@@ -16,11 +21,29 @@ from headrace.pull.loglines import log_product
 from headrace.pull.receipts import ChunkReceipt, PlanReceipt, ProductReceipt
 from headrace.run.report import Status
 from headrace.stopping import Stopped
-from tasks.chunks import fetch_chunk
 from tasks.events import emit_if_up_to_date
+from tasks.kernel import ProgressArtifact, announce
 from tasks.prefect_defaults import task
-from tasks.runs import Run, run_of
-from tasks.waves import map_in_waves
+from tasks.pull_run import Run, run_of
+from tasks.waves import Ended, map_in_waves
+
+log = logging.getLogger(__name__)
+
+
+@task(
+    name="chunk",
+    task_run_name="{product} {lo}-{hi}",
+    description="Walk one chunk of the id grid and store it as a part of the lake.",
+)
+def fetch_chunk(run: str, product: str, lo: int, hi: int) -> ChunkReceipt | State[ChunkReceipt]:
+    """Fetch every trade of [lo, hi]; a failure costs this chunk alone and is told, not raised."""
+    with about(product=product, chunk=f"{lo}-{hi}"):
+        receipt = run_of(run).jobs[product].fetch(Chunk(lo, hi, page_count(lo, hi)))
+        if receipt.error:
+            return Failed(message=receipt.error, data=receipt)
+        facts = {"rows": receipt.rows, "pages": receipt.pages}
+        log.info("stored", extra={"event": "chunk-stored", "facts": facts})
+        return receipt
 
 
 @task(
@@ -110,3 +133,50 @@ def _receipt(chunk: Chunk, outcome: object) -> ChunkReceipt:
     if outcome is None:
         return ChunkReceipt(chunk.span, error=Stopped().message)
     return ChunkReceipt(chunk.span, error=f"the task run crashed ({outcome})")
+
+
+Receipt = TypeVar("Receipt")
+
+
+def pull_products(run: Run) -> list[ProductReceipt]:
+    """One receipt per product, in the order of the request."""
+    receipts = {
+        product: ProductReceipt(product, Status.FAILED, error=Stopped().message)
+        for product in run.request.products
+    }
+    announce(run)
+    with ProgressArtifact(run.progress) as shown:
+        for ended in _mapped(run, pull_product):
+            shown.tick()
+            if ended is not None:
+                receipts[ended.call] = _product_receipt(ended)
+    return list(receipts.values())
+
+
+def plan_products(run: Run) -> list[PlanReceipt]:
+    """One plan per product, in the order of the request; nothing is fetched or written."""
+    plans = {ended.call: ended.outcome for ended in _mapped(run, plan_product) if ended}
+    return [plans[product] for product in run.request.products if product in plans]
+
+
+def _mapped(run: Run, task: Task[..., Any]) -> Iterator[Ended[str] | None]:
+    with ThreadPoolTaskRunner(max_workers=run.request.workers) as pool:
+        yield from map_in_waves(
+            pool,
+            task,
+            iter(run.request.products),
+            as_parameters=lambda product: {"product": product},
+            fixed={"run": run.id},
+            width=run.request.workers,
+            stop=run.stop,
+        )
+
+
+def _product_receipt(ended: Ended[str]) -> ProductReceipt:
+    if isinstance(ended.outcome, ProductReceipt):
+        return ended.outcome
+    if ended.outcome is None:
+        return ProductReceipt(ended.call, Status.FAILED, error=Stopped().message)
+    return ProductReceipt(
+        ended.call, Status.FAILED, error=f"the task run crashed ({ended.outcome!r})"
+    )

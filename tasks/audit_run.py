@@ -17,7 +17,7 @@ from headrace.lake.names import exchange_prefix, product_of_folder
 from headrace.pull.sources import EXCHANGE
 from headrace.run.progress import StepProgress
 from tasks.kernel import Opening, PipelineRun, ProgressArtifact, announce, opening, registered
-from tasks.runs import Run, open_run
+from tasks.pull_run import Run, open_run
 
 
 @dataclass(kw_only=True)

@@ -23,7 +23,7 @@ from headrace.sot.writing.options import WriteOptions, shard_of
 from headrace.sot.writing.write import WriteReport, write_stream
 from tasks.kernel import ProgressArtifact
 from tasks.prefect_defaults import task
-from tasks.sot_runs import SotRun
+from tasks.sot_run import SotRun
 from tasks.waves import map_in_waves
 
 log = logging.getLogger(__name__)
