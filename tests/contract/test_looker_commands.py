@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from headrace.cli.exits import exit_of_error
 from headrace.cli.main import app
 from headrace.errors import HeadraceError
-from headrace.looker.vault import ITEM, PAGE, Failed, Vault
+from headrace.looker.vault import ITEM, PAGE, Failed, Vault, item_of
 from headrace.sim.looker import SimulatedLooker
 
 
@@ -262,6 +262,29 @@ def test_a_damaged_vault_is_refused_by_every_command(desk: Desk, tmp_path: Path)
         code, said = desk.run(*words)
         assert (code, "is damaged" in said, "snapshot fetch" in said) == (1, True, True), words
     assert desk.vault.read_bytes() == damaged
+
+
+def test_schedules_are_named_in_the_question_and_what_is_left_out_is_partial(
+    desk: Desk, tmp_path: Path
+) -> None:
+    body = json.loads(desk.sim.library.body("dashboard", "3") or b"")
+    body["dashboard_elements"].append({"id": "77", "title": "Merged", "merge_result_id": "x"})
+    with Vault.open(desk.vault) as vault:
+        session = vault.sessions.begin("pack")
+        vault.upsert_many(session, [item_of("dashboard", json.dumps(body).encode())])
+    with SimulatedLooker(counts=EMPTY, seed=2) as other:
+        target = Desk(other, desk.vault)
+        asked = target.run(*target.server("restore"))
+        assert "2 schedules arrive switched off (--enable-schedules)" in asked[1]
+        asked = target.run(*target.server("restore", "--enable-schedules"))
+        assert "2 schedules, of which those that are on will SEND from there" in asked[1]
+        code, said = target.run(*target.server("restore", "--yes"))
+        assert code == 4, said
+        assert "without tile 'Merged' rests on a merged query, which is in no body" in said
+        assert "left out: tile 'Merged'" in target.run("restore", "--failures")[1]
+        assert not json.loads(other.library.body("scheduled_plan", "1") or b"")["enabled"]
+    asked = desk.run(*desk.server("restore", "scheduled_plan"))
+    assert "schedules" not in asked[1]
 
 
 @pytest.mark.parametrize("command", ["verify", "retry", "restore"])

@@ -209,7 +209,7 @@ def test_what_is_needed_and_not_there_is_named(
         assert [(f.type, f.id, f.attempts) for f in books.failures()] == [("look", "1", 1)]
         restore(vault, client, types=["look"], item_id="1")
         assert [f.attempts for f in books.failures()] == [2]
-        restore(vault, client, types=["folder", "look"])
+        restore(vault, client, types=["user", "folder", "look"])
         assert books.failures() == []
 
 
@@ -353,6 +353,141 @@ def test_tiles_stand_where_they_stood(
             assert _places(source.library.body("dashboard", "1")) == before
             done = restore(vault, client, types=["dashboard"], item_id="1")
             assert done.counts["dashboard"] == {How.UNCHANGED: 1}
+
+
+def _with_merged_tile(sim: SimulatedLooker) -> list[str]:
+    """Give dashboard 3 a tile on a merged query; the titles of its tiles."""
+    body = json.loads(sim.library.body("dashboard", "3") or b"")
+    tile = {"id": "77", "title": "Merged", "query_id": None, "merge_result_id": "6kkNO8mtdxYKiU"}
+    tiles = [*body["dashboard_elements"], tile]
+    sim.library.loose("merge_queries")["6kkNO8mtdxYKiU"] = {}
+    sim.library.edit("dashboard", "3", dashboard_elements=tiles)
+    return [str(each.get("title")) for each in tiles]
+
+
+def _titles(dashboard: bytes | None) -> list[str]:
+    return [str(each.get("title")) for each in json.loads(dashboard or b"")["dashboard_elements"]]
+
+
+def test_a_tile_that_only_the_old_looker_knows_is_left_out_by_name(
+    vault: Vault, source: SimulatedLooker, target: SimulatedLooker, tmp_path: Path
+) -> None:
+    titles = _with_merged_tile(source)
+    fill(vault, source)
+    named = ("tile 'Merged' rests on a merged query, which is in no body",)
+    with client_of(target, tmp_path) as client:
+        done = restore(vault, client)
+        assert done.failed == []
+        assert [(o.type, o.id, o.how, o.left_out) for o in done.incomplete] == [
+            ("dashboard", "3", How.CREATED, named)
+        ]
+        assert done.status is Status.PARTIAL
+        books = Restorer(vault, client).books
+        entry = books.entry("dashboard", "3")
+        assert entry is not None
+        assert _titles(target.library.body("dashboard", entry.new_id)) == titles[:-1]
+        assert [f.id for f in books.failures()] == ["3"]
+        # It is not made again, and not forgotten either.
+        target.reset_log()
+        again = restore(vault, client)
+        assert _writes(target) == []
+        assert [o.left_out for o in again.incomplete] == [named]
+        assert again.status is Status.PARTIAL
+
+
+def test_the_looker_that_knows_a_merged_query_gets_the_tile_back(
+    vault: Vault, source: SimulatedLooker, tmp_path: Path
+) -> None:
+    titles = _with_merged_tile(source)
+    fill(vault, source)
+    source.library.edit("dashboard", "3", dashboard_elements=[])
+    with client_of(source, tmp_path) as client:
+        done = restore(vault, client, types=["dashboard"])
+        assert done.failed == done.incomplete == []
+        assert _titles(source.library.body("dashboard", "3")) == titles
+
+
+def test_an_owner_or_a_group_that_is_not_there_is_named(
+    vault: Vault, target: SimulatedLooker, tmp_path: Path
+) -> None:
+    with client_of(target, tmp_path) as client:
+        done = restore(vault, client, types=["folder", "look"])
+        assert done.failed == []
+        assert done.status is Status.PARTIAL
+        owner = json.loads(vault.contents.body("look", "1").body)["user_id"]
+        assert {o.id: o.left_out for o in done.incomplete}["1"] == (
+            f"user_id: user {owner} is not there",
+        )
+
+
+def test_a_slug_is_carried_over_or_named(
+    vault: Vault, source: SimulatedLooker, target: SimulatedLooker, tmp_path: Path
+) -> None:
+    source.library.edit("dashboard", "3", slug="QuarterlyKpis9")
+    source.library.edit("dashboard", "4", slug="Taken")
+    fill(vault, source)
+    target.library.create("dashboard", {"title": "Another", "folder_id": "1", "slug": "Taken"})
+    with client_of(target, tmp_path) as client:
+        done = restore(vault, client)
+        assert done.failed == []
+        assert [(o.id, o.left_out) for o in done.incomplete] == [
+            ("4", ("the slug 'Taken', which is taken there or refused",))
+        ]
+        entry = Restorer(vault, client).books.entry("dashboard", "3")
+        assert entry is not None
+        there = json.loads(target.library.body("dashboard", entry.new_id) or b"")
+        assert there["slug"] == "QuarterlyKpis9"
+
+
+def test_an_edited_slug_goes_to_the_looker_that_it_came_from(
+    vault: Vault, source: SimulatedLooker, tmp_path: Path
+) -> None:
+    body = json.loads(vault.contents.body("dashboard", "3").body)
+    edited = json.dumps({**body, "slug": "QuarterlyKpis9"}).encode()
+    session = vault.sessions.begin("pack")
+    vault.upsert_many(session, [item_of("dashboard", edited)], origin="pack")
+    with client_of(source, tmp_path) as client:
+        done = restore(vault, client, types=["dashboard"], item_id="3")
+        assert done.counts == {"dashboard": {How.UPDATED: 1}}
+        assert json.loads(source.library.body("dashboard", "3") or b"")["slug"] == "QuarterlyKpis9"
+        done = restore(vault, client, types=["dashboard"], item_id="3")
+        assert done.counts == {"dashboard": {How.UNCHANGED: 1}}
+
+
+def _enabled(sim: SimulatedLooker) -> list[bool]:
+    plans = sim.library.content("scheduled_plan").values()
+    return [json.loads(plan)["enabled"] for plan in plans]
+
+
+def test_schedules_arrive_switched_off_at_another_looker_unless_asked_for(
+    vault: Vault, source: SimulatedLooker, target: SimulatedLooker, tmp_path: Path
+) -> None:
+    with client_of(target, tmp_path) as client:
+        assert restore(vault, client, enable_schedules=False).status is Status.DONE
+        assert _enabled(target) == [False, False]
+        # Switched on by its users, it is not switched off by the next restore.
+        entry = Restorer(vault, client).books.entry("scheduled_plan", "1")
+        assert entry is not None
+        target.library.edit("scheduled_plan", entry.new_id, enabled=True)
+        source.library.edit("scheduled_plan", "1", crontab="0 7 * * *")
+        fill(vault, source)
+        done = restore(vault, client, enable_schedules=False)
+        assert done.counts["scheduled_plan"] == {How.UPDATED: 1, How.UNCHANGED: 1}
+        plan = json.loads(target.library.body("scheduled_plan", entry.new_id) or b"")
+        assert (plan["enabled"], plan["crontab"]) == (True, "0 7 * * *")
+        restore(vault, client, types=["scheduled_plan"], force=True, enable_schedules=True)
+        assert _enabled(target) == [True, True]
+
+
+def test_the_looker_of_the_schedules_gets_them_as_they_are(
+    vault: Vault, source: SimulatedLooker, tmp_path: Path
+) -> None:
+    source.library.edit("scheduled_plan", "1", enabled=False)
+    source.library.remove("scheduled_plan", "2")
+    with client_of(source, tmp_path) as client:
+        done = restore(vault, client, types=["scheduled_plan"], enable_schedules=False)
+        assert done.counts["scheduled_plan"] == {How.UPDATED: 1, How.CREATED: 1}
+    assert _enabled(source) == [True, True]
 
 
 def test_every_request_has_a_permit(vault: Vault, target: SimulatedLooker, tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ SMALL = {
 #: What the server works out itself, or gives anew.
 _ITS_OWN = frozenset(
     {
-        "id", "can", "created_at", "updated_at", "view_count", "slug", "query_id", "label",
+        "id", "can", "created_at", "updated_at", "view_count", "query_id", "label",
         "has_content", "explores", "personal_folder_id", "user_count", "external_group_id",
         "built_in", "all_access", "is_personal", "child_count", "creator_id", "folder", "user",
         "permission_set", "model_set", "dashboard_layouts", "section_order", "deleted",
@@ -75,6 +75,7 @@ def restore(vault: Vault, client: Any, **options: Any) -> Restored:
     names = ("types", "item_id", "version", "deleted")
     of_plan = {name: options.pop(name) for name in names if name in options}
     parameters = {name: str(value) for name, value in of_plan.items()}
+    options.setdefault("enable_schedules", True)  # what is restored is compared with the vault
     return Restorer(vault, client, **options).run(plan(vault, **of_plan), parameters=parameters)
 
 

@@ -54,6 +54,13 @@ def restore(
     force: Annotated[
         bool, typer.Option("--force", help="Write also what is as it was restored.")
     ] = False,
+    enable_schedules: Annotated[
+        bool,
+        typer.Option(
+            "--enable-schedules",
+            help="Have schedules send from another Looker, too; they arrive switched off.",
+        ),
+    ] = False,
     failures: Annotated[
         bool, typer.Option("--failures", help="List what could not be restored, and end.")
     ] = False,
@@ -84,6 +91,7 @@ def restore(
                 client,
                 overwrite=overwrite,
                 force=force,
+                enable_schedules=enable_schedules,
                 stop=stop,
                 tell=(lambda _outcome: None) if as_json else _tell,
             )
@@ -92,7 +100,8 @@ def restore(
                 _show_plan(client.source, expected, as_json=as_json)
                 return
             if not yes:
-                _confirm(client.source, len(steps))
+                schedules = _of_schedules(restorer, steps, enable=enable_schedules)
+                _confirm(client.source, len(steps), schedules)
             parameters = {"types": list(types), "id": item_id, "version": version,
                           "deleted": deleted, "force": force}  # fmt: skip
             done = restorer.run(steps, parameters=parameters)
@@ -110,20 +119,32 @@ def _expected(restorer: Restorer, steps: list[Step]) -> dict[str, Counter[How]]:
     return expected
 
 
-def _confirm(target: str, items: int) -> None:
+def _of_schedules(restorer: Restorer, steps: list[Step], *, enable: bool) -> str:
+    """What becomes of schedules; nothing to say of none, or at the Looker that they come from."""
+    schedules = sum(step.type == "scheduled_plan" for step in steps)
+    if not schedules or restorer.same:
+        return ""
+    if enable:
+        return f"; {schedules:,} schedules, of which those that are on will SEND from there"
+    return f"; {schedules:,} schedules arrive switched off (--enable-schedules)"
+
+
+def _confirm(target: str, items: int, more: str) -> None:
     if not sys.stdin.isatty():
         raise ConfigurationError(
-            f"{items:,} items would be restored into {target}",
+            f"{items:,} items would be restored into {target}{more}",
             hint="Nobody can be asked here: repeat with --yes, or look with --dry-run",
         )
-    typer.confirm(f"Restore {items:,} items into {target}?", abort=True, err=True)
+    typer.confirm(f"Restore {items:,} items into {target}{more}?", abort=True, err=True)
 
 
 def _tell(outcome: Outcome) -> None:
-    if outcome.how is How.UNCHANGED:
+    if outcome.how is How.UNCHANGED and not outcome.left_out:
         return
     became = f" as {outcome.new_id}" if outcome.new_id else ""
     why = f": {one_line(outcome.reason, longest=300)}" if outcome.reason else ""
+    if outcome.left_out:
+        why += f", without {one_line('; '.join(outcome.left_out), longest=300)}"
     typer.echo(f"{outcome.how} {outcome.type} {one_line(outcome.id)}{became}{why}")
 
 
@@ -150,6 +171,10 @@ def _show(target: str, done: Restored, *, as_json: bool) -> None:
     Console().print(_table(done.counts))
     if done.failed:
         typer.echo("run it again to try what failed; --failures lists it")
+    if done.incomplete:
+        typer.echo(
+            f"{len(done.incomplete):,} items are there without a part of them; --failures lists it"
+        )
 
 
 def _show_failures(vault: str | None, *, as_json: bool) -> None:

@@ -137,6 +137,16 @@ class Books:
                 (self.target, type_, item_id, status, shown(message)[:2000], session, at, at),
             )
 
+    def failure(self, type_: str, item_id: str) -> str | None:
+        """Why an item is not there, or not whole; None if it is."""
+        with self.vault.file.reading() as db:
+            row = db.execute(
+                "SELECT message FROM restore_failure WHERE target = ? AND type = ? AND id = ?"
+                " AND resolved_at IS NULL",
+                (self.target, type_, item_id),
+            ).fetchone()
+        return str(row[0]) if row else None
+
     def failures(self) -> list[RestoreFailure]:
         """What could not be restored into this Looker and has not been since."""
         return [each for each in restore_failures(self.vault) if each.target == self.target]

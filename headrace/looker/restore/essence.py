@@ -20,6 +20,10 @@ def alike(type_: str, there: Fields, wanted: Fields) -> bool:
     found, told = essence(type_, there), essence(type_, wanted)
     # Whoever restores what was in the trash wants it out of there.
     told["deleted"] = False
+    if not told["fields"].get("slug"):
+        # Looker gives one to a dashboard that has none.
+        for fields in (found["fields"], told["fields"]):
+            fields.pop("slug", None)
     if not any(told.get("places") or ()):
         # The vault does not know where the tiles stood; wherever they are will do.
         found.pop("places", None)

@@ -1,7 +1,10 @@
-"""Which fields of a body can be written, by the OpenAPI text of API 4.0.
+"""What becomes of each field of a body, by the Write models of API 4.0.
 
-A field that this version of the text does not know is sent as well: Looker may have learned to
-write it. If Looker refuses the whole because of it, the known fields are sent alone.
+Each is sent (`WRITABLE`, references translated by `ids`), made by a request of its own or with
+another field (`BY_OTHERS`), worked out by the server (`READ_ONLY`), or cannot be carried over
+(`LEFT_OUT`): then the outcome of the item names it. A field that this version of the text does not
+know is sent as well: Looker may have learned to write it. If Looker refuses the whole because of
+it, the known fields are sent alone.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-_EVERYWHERE = _names(
+READ_ONLY_EVERYWHERE = _names(
     "id can url created_at updated_at deleted_at deleter_id content_metadata_id"
     " content_favorite_id favorite_count view_count usage_count last_accessed_at last_viewed_at"
     " last_updater_id last_updater_name user_name readonly edit_uri refresh_interval_to_i"
@@ -40,7 +43,7 @@ WRITABLE: Mapping[str, frozenset[str]] = {
         " background_color crossfilter_enabled enable_viz_full_screen filters_bar_collapsed"
         " filters_location_top load_configuration lookml_link_id show_filters_bar show_title"
         " folder_id text_tile_text_color tile_background_color tile_text_color title_color"
-        " appearance preserve_desktop_layout download_settings"
+        " appearance preserve_desktop_layout download_settings slug style layout_granularity"
     ),
     "board": _names("description title user_id"),
     "scheduled_plan": _names(
@@ -49,7 +52,7 @@ WRITABLE: Mapping[str, frozenset[str]] = {
         " send_all_results crontab datagroup timezone scheduled_plan_destination run_once"
         " include_links include_dashboard_summary custom_url_base custom_url_params"
         " custom_url_label show_custom_url pdf_paper_size pdf_landscape embed color_theme"
-        " long_tables pdf_page_breaks tab_ids inline_table_width query_id"
+        " long_tables pdf_page_breaks tab_ids inline_table_width query_id include_filters"
     ),
     "query": _names(
         "model view fields pivots fill_fields filters filter_expression sorts limit column_limit"
@@ -61,7 +64,7 @@ WRITABLE: Mapping[str, frozenset[str]] = {
         " listens_to_filters allow_multiple_values required ui_config"
     ),
     "dashboard_element": _names(
-        "body_text dashboard_id look_id merge_result_id note_display note_state note_text query_id"
+        "body_text dashboard_id look_id note_display note_state note_text query_id"
         " filter_id refresh_interval result_maker subtitle_text title title_hidden title_text type"
         " rich_content_json extension_id aria_description certification_metadata"
     ),
@@ -72,15 +75,34 @@ WRITABLE: Mapping[str, frozenset[str]] = {
         " custom_image_data_base64 use_custom_image"
     ),
 }  # fmt: skip
-#: What the server works out itself, or what is a part that is made by a request of its own.
-_READ_ONLY: Mapping[str, frozenset[str]] = {
+#: What requests of its own make, or what other fields say as well.
+BY_OTHERS: Mapping[str, frozenset[str]] = {
+    "user": _names("credentials_email email group_ids role_ids"),
+    "role": _names("permission_set model_set"),
+    "look": _names("deleted folder query"),
+    "dashboard": _names("deleted folder dashboard_elements dashboard_filters dashboard_layouts"),
+    "board": _names("board_sections section_order deleted_at"),
+    "scheduled_plan": _names("user"),
+    "dashboard_element": _names("query look dashboard_layout_id result_maker_id merge_result"),
+    "board_section": _names("board_items item_order visible_item_order deleted_at"),
+}
+#: What only the Looker that it comes from knows, and what it is, in words.
+LEFT_OUT: Mapping[str, Mapping[str, str]] = {
+    "dashboard_element": {
+        "merge_result_id": "a merged query, which is in no body",
+        "image_id": "an uploaded image, which is in no body",
+    },
+}
+#: What the server works out itself.
+READ_ONLY: Mapping[str, frozenset[str]] = {
     "user": _names(
-        "avatar_url avatar_url_without_sizing credentials_api3 credentials_embed display_name email"
-        " embed_group_space_id group_ids looker_versions personal_folder_id role_ids sessions"
+        "avatar_url avatar_url_without_sizing credentials_api3 credentials_embed display_name"
+        " abilities is_embed_user"
+        " embed_group_space_id looker_versions personal_folder_id sessions"
         " presumed_looker_employee verified_looker_employee roles_externally_managed"
         " allow_direct_roles allow_normal_group_membership allow_roles_from_normal_groups"
         " embed_group_folder_id is_iam_admin is_service_account service_account_name"
-        " credentials_email credentials_google credentials_ldap credentials_looker_openid"
+        " credentials_google credentials_ldap credentials_looker_openid"
         " credentials_oidc credentials_saml credentials_totp credentials_workforce"
         " personal_space_id home_space_id"
     ),
@@ -88,7 +110,7 @@ _READ_ONLY: Mapping[str, frozenset[str]] = {
                     " user_count"),
     "permission_set": _names("all_access built_in"),
     "model_set": _names("all_access built_in"),
-    "role": _names("internal users_url permission_set model_set"),
+    "role": _names("internal users_url"),
     "folder": _names(
         "creator_id child_count external_id is_embed is_embed_shared_root is_embed_users_root"
         " is_personal is_personal_descendant is_shared_root is_users_root dashboards looks"
@@ -96,18 +118,18 @@ _READ_ONLY: Mapping[str, frozenset[str]] = {
     "lookml_model": _names("explores has_content label"),
     "look": _names(
         "embed_url excel_file_url google_spreadsheet_formula image_embed_url public_slug public_url"
-        " short_url model folder query"
+        " short_url model"
     ),
-    "dashboard": _names("dashboard_elements dashboard_filters dashboard_layouts model folder"),
-    "board": _names("board_sections section_order primary_homepage"),
-    "scheduled_plan": _names("title next_run_at last_run_at user"),
+    "dashboard": _names("model"),
+    "board": _names("primary_homepage"),
+    "scheduled_plan": _names("title next_run_at last_run_at content_title last_run_status"),
     "query": _names("share_url expanded_share_url has_table_calculations client_id"),
     "dashboard_filter": _names("field"),
     "dashboard_element": _names(
         "body_text_as_html note_text_as_html title_text_as_html subtitle_text_as_html alert_count"
-        " lookml_link_id look query dashboard_layout_id result_maker_id merge_result"
+        " lookml_link_id group_id images"
     ),
-    "board_section": _names("board_items visible_item_order item_order"),
+    "board_section": frozenset(),
     "board_item": _names(
         "content_created_by content_updated_at description image_url location title"
         " custom_image_url"
@@ -117,7 +139,8 @@ _READ_ONLY: Mapping[str, frozenset[str]] = {
 
 def to_send(kind: str, body: Mapping[str, Any]) -> Fields:
     """What is sent of a body: what can be written, and what nobody here has heard of."""
-    kept_back = (_READ_ONLY[kind] | _EVERYWHERE) - WRITABLE[kind]
+    others = BY_OTHERS.get(kind, frozenset()) | LEFT_OUT.get(kind, {}).keys()
+    kept_back = (READ_ONLY[kind] | READ_ONLY_EVERYWHERE | others) - WRITABLE[kind]
     return {name: value for name, value in body.items() if name not in kept_back}
 
 

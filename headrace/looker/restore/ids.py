@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from headrace.looker.restore.books import Books
 from headrace.looker.restore.exceptions import NeedsAnother
@@ -54,8 +54,11 @@ class Ids:
             raise NeedsAnother(type_, str(item_id))
         return found
 
-    def translated(self, fields: Fields) -> Fields:
+    def translated(self, fields: Fields, leave_out: Callable[[str], object]) -> Fields:
         """`fields` with every reference as it is there.
+
+        Args:
+            leave_out: called with what has to be left out, in words.
 
         Raises:
             NeedsAnother: one that cannot be left out is not there.
@@ -67,7 +70,9 @@ class Ids:
                 done[name] = value
             elif name in _DISPENSABLE:
                 found = self.known(type_, str(value))
-                if found is not None:
+                if found is None:
+                    leave_out(f"{name}: {type_} {value} is not there")
+                else:
                     done[name] = found
             else:
                 done[name] = self.new(type_, value)

@@ -72,10 +72,22 @@ class Memberships:
                 if known is not None and known.hash == _AS_IT_IS and wanted == sorted(named):
                     continue
                 if wanted and (known is None or (known.hash, known.new_id) != (mark, entry.new_id)):
-                    yield Due(kind, row.id, self._setting(session, kind, row.id, wanted, mark))
+                    gone = [each for each in named if self._ids.known(type_, each) is None]
+                    left_out = tuple(f"{type_} {each} is not there" for each in gone)
+                    yield Due(
+                        kind,
+                        row.id,
+                        self._setting(session, kind, row.id, wanted, mark, left_out),
+                    )
 
     def _setting(
-        self, session: int, kind: str, user: str, wanted: list[str], mark: bytes
+        self,
+        session: int,
+        kind: str,
+        user: str,
+        wanted: list[str],
+        mark: bytes,
+        left_out: tuple[str, ...],
     ) -> Callable[[], Outcome]:
         def run() -> Outcome:
             new_id = self._ids.new("user", user)
@@ -85,6 +97,6 @@ class Memberships:
                 for group in wanted:
                     self._api.put("POST", f"/groups/{group}/users", {"user_id": new_id})
             self._books.record(session, kind, user, new_id, mark, complete=True)
-            return Outcome(kind, user, How.UPDATED, new_id)
+            return Outcome(kind, user, How.UPDATED, new_id, left_out=left_out)
 
         return run

@@ -22,13 +22,17 @@ class How(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One item: what became of it, its id there, and why if it did not work."""
+    """One item: what became of it, its id there, and why if it did not work.
+
+    `left_out` names what of it could not be carried over, although it was made or changed.
+    """
 
     type: str
     id: str
     how: How
     new_id: str = ""
     reason: str = ""
+    left_out: tuple[str, ...] = ()
 
 
 @dataclass
@@ -38,7 +42,7 @@ class Restored:
     Attributes:
         session: the vault's session of it.
         counts: outcomes by type.
-        problems: what failed or was skipped, one by one.
+        problems: what failed, was skipped, or is there without a part of it, one by one.
         stopped: it was asked to end early.
     """
 
@@ -50,7 +54,7 @@ class Restored:
     def add(self, outcome: Outcome) -> None:
         """Count one."""
         self.counts.setdefault(outcome.type, Counter())[outcome.how] += 1
-        if outcome.how in (How.FAILED, How.SKIPPED):
+        if outcome.how in (How.FAILED, How.SKIPPED) or outcome.left_out:
             self.problems.append(outcome)
 
     @property
@@ -59,8 +63,13 @@ class Restored:
         return [outcome for outcome in self.problems if outcome.how is How.FAILED]
 
     @property
+    def incomplete(self) -> list[Outcome]:
+        """What is there without a part of it."""
+        return [outcome for outcome in self.problems if outcome.left_out]
+
+    @property
     def status(self) -> Status:
         """How the run ended."""
         if self.stopped:
             return Status.INTERRUPTED
-        return Status.PARTIAL if self.failed else Status.DONE
+        return Status.PARTIAL if self.failed or self.incomplete else Status.DONE

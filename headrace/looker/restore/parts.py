@@ -5,11 +5,11 @@ They are made in the order in which they are shown, so that no request is needed
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from headrace.looker.restore.api import Api, made_id
-from headrace.looker.restore.fields import Fields, to_send
+from headrace.looker.restore.fields import LEFT_OUT, Fields, to_send
 from headrace.looker.restore.ids import Ids
 
 _PLACE = ("row", "column", "width", "height")
@@ -23,11 +23,28 @@ class Parts:
     Args:
         api: of the target.
         ids: which id is which there.
+        leave_out: called with each part that cannot be carried over, in words.
     """
 
-    def __init__(self, api: Api, ids: Ids) -> None:
+    def __init__(self, api: Api, ids: Ids, leave_out: Callable[[str], object]) -> None:
         self._api = api
         self._ids = ids
+        self._leave_out = leave_out
+
+    def check(self, body: Fields) -> None:
+        """Look for what tiles and items of a board need, before anything is made.
+
+        Raises:
+            NeedsAnother: it is not there.
+        """
+        tiles = objects(body.get("dashboard_elements"))
+        sections = objects(body.get("board_sections"))
+        items = [item for section in sections for item in objects(section.get("board_items"))]
+        for part in (*tiles, *items):
+            for name, type_ in (("look_id", "look"), ("dashboard_id", "dashboard")):
+                # A tile names the dashboard that it is of, which is about to be made.
+                if part.get(name) is not None and not (part in tiles and name == "dashboard_id"):
+                    self._ids.new(type_, part[name])
 
     def query(self, body: Mapping[str, Any]) -> str:
         """Make a query; its id. A query cannot be changed, so that a new one harms nobody."""
@@ -47,13 +64,17 @@ class Parts:
             for kind in ("dashboard_elements", "dashboard_filters"):
                 for part in objects(there.get(kind)):
                     self._api.delete(f"/{kind}/{part['id']}")
+        filters: dict[str, str] = {}
         for part in objects(body.get("dashboard_filters")):
             fields = {**to_send("dashboard_filter", part), "dashboard_id": new_id}
-            self._api.write("POST", "/dashboard_filters", "dashboard_filter", fields)
-        tiles = {
-            str(part.get("id")): self._element(new_id, part)
-            for part in objects(body.get("dashboard_elements"))
-        }
+            made = self._api.write("POST", "/dashboard_filters", "dashboard_filter", fields)
+            filters[str(part.get("id"))] = made_id(made, "a filter")
+        tiles: dict[str, str] = {}
+        for part in objects(body.get("dashboard_elements")):
+            if (why := self._cannot_be_made(part)) is not None:
+                self._leave_out(f"tile {_title(part)!r} rests on {why}")
+            else:
+                tiles[str(part.get("id"))] = self._element(new_id, part, filters)
         where = places(body)
         if where:
             self._place(new_id, {tiles[tile]: p for tile, p in where.items() if tile in tiles})
@@ -69,20 +90,43 @@ class Parts:
             made = self._api.write("POST", "/board_sections", "board_section", fields)
             section_id = made_id(made, "a section of a board")
             for item in ordered(section.get("board_items"), section.get("item_order")):
-                sent = self._ids.translated(to_send("board_item", item))
+                sent = self._ids.translated(to_send("board_item", item), self._leave_out)
                 sent["board_section_id"] = section_id
                 self._api.write("POST", "/board_items", "board_item", sent)
 
-    def _element(self, dashboard: str, part: Fields) -> str:
-        fields = {k: v for k, v in to_send("dashboard_element", part).items() if k != "query_id"}
-        fields = self._ids.translated({k: v for k, v in fields.items() if k != "dashboard_id"})
+    def _cannot_be_made(self, part: Fields) -> str | None:
+        """What a tile rests on that only the Looker that it comes from knows; None if nothing."""
+        if self._ids.same:
+            return None
+        maker = part.get("result_maker") or {}
+        for name, what in LEFT_OUT["dashboard_element"].items():
+            if part.get(name) is not None or maker.get(name) is not None:
+                return what
+        if part.get("query") or maker.get("query"):
+            return None
+        if part.get("query_id") is not None or maker.get("query_id") is not None:
+            return "a query, which is in no body"
+        return "a query of the SQL Runner" if maker.get("sql_query_id") is not None else None
+
+    def _element(self, dashboard: str, part: Fields, filters: Mapping[str, str]) -> str:
+        fields = to_send("dashboard_element", part)
+        for name in ("query_id", "dashboard_id", "filter_id"):
+            fields.pop(name, None)
+        fields = self._ids.translated(fields, self._leave_out)
         fields["dashboard_id"] = dashboard
+        old = part.get("filter_id")
+        if str(old) in filters:
+            fields["filter_id"] = filters[str(old)]
+        elif old is not None:
+            self._leave_out(f"the filter {old} of tile {_title(part)!r}, which is in no body")
+        if self._ids.same:
+            fields |= {k: part[k] for k in LEFT_OUT["dashboard_element"] if part.get(k) is not None}
         maker = part.get("result_maker") or {}
         query = part.get("query") or maker.get("query")
         if query:
             fields["query_id"] = self.query(query)
-        elif part.get("query_id") is not None and self._ids.same:
-            fields["query_id"] = part["query_id"]
+        elif part.get("query_id") is not None:
+            fields["query_id"] = part["query_id"]  # the same Looker: see `_cannot_be_made`
         if "result_maker" in fields:
             listening = [
                 {name: each[name] for name in _LISTENING if name in each}
@@ -99,6 +143,10 @@ class Parts:
             place = where.get(str(component.get("dashboard_element_id")))
             if place and any(component.get(name) != value for name, value in place.items()):
                 self._api.put("PATCH", f"/dashboard_layout_components/{component['id']}", place)
+
+
+def _title(part: Fields) -> str:
+    return str(part.get("title") or part.get("title_text") or part.get("id"))
 
 
 def places(dashboard: Fields) -> dict[str, Fields]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -32,6 +33,7 @@ from headrace.stopping import STOP, StopEvent, Stopped
 #: What people wrote: not taken for another's of the same name unless they say so.
 _AUTHORED = ("look", "dashboard", "board", "scheduled_plan")
 _KIND = "restore"
+_LEFT_OUT = "left out: "
 
 
 class Restorer:
@@ -42,6 +44,7 @@ class Restorer:
         client: of the target, with its quota.
         overwrite: take looks and dashboards of the same title at the same place for ours.
         force: write also what is as it was restored before.
+        enable_schedules: switch schedules on in another Looker if they are on in the vault.
         stop: looked at before each item.
         tell: told each outcome as it comes.
     """
@@ -53,6 +56,7 @@ class Restorer:
         *,
         overwrite: bool = False,
         force: bool = False,
+        enable_schedules: bool = False,
         stop: StopEvent = STOP,
         tell: Callable[[Outcome], None] = lambda _outcome: None,
     ) -> None:
@@ -61,11 +65,16 @@ class Restorer:
         same = vault.source == client.source
         self._ids = Ids(self._books, same=same)
         self._api = Api(client)
-        self._writer = Writer(self._api, self._ids)
+        self._writer = Writer(self._api, self._ids, enable_schedules=enable_schedules)
         self._memberships = Memberships(vault, self._books, self._api, self._ids)
         self._overwrite, self._force = overwrite, force
         self._stop, self._tell = stop, tell
         self._session = 0
+
+    @property
+    def same(self) -> bool:
+        """Whether the target is the Looker that the vault is of."""
+        return self._ids.same
 
     @property
     def books(self) -> Books:
@@ -127,8 +136,9 @@ class Restorer:
 
     def _guarded(self, type_: str, item_id: str, work: Callable[[], Outcome]) -> Outcome:
         """Do it; what is wrong with this one item becomes an outcome."""
+        self._writer.begin()
         try:
-            return work()
+            return self._named(work())
         except (ConfigurationError, OutageError, Stopped, VaultDamaged, QuotaUnavailable):
             raise
         except HeadraceError as error:
@@ -140,13 +150,24 @@ class Restorer:
         self._books.fail(self._session, type_, item_id, status, reason)
         return Outcome(type_, item_id, How.FAILED, reason=reason)
 
+    def _named(self, outcome: Outcome) -> Outcome:
+        """The outcome with what was left out, which the books keep as long as it is not there."""
+        left_out = (*outcome.left_out, *self._writer.left_out)
+        if not left_out:
+            return outcome
+        words = "; ".join(left_out)
+        self._books.fail(self._session, outcome.type, outcome.id, None, f"{_LEFT_OUT}{words}")
+        return replace(outcome, left_out=left_out)
+
     def _one(self, step: Step) -> Outcome:
         if _of_lookml(step):
             reason = "it comes from LookML; deploy the project to have it there"
             return Outcome(step.type, step.id, How.SKIPPED, reason=reason)
         entry = self._books.entry(step.type, step.id)
         if entry and entry.complete and entry.session == self._session:
-            return Outcome(step.type, step.id, How.UNCHANGED, entry.new_id)  # before it was cut off
+            # An earlier run of the session did it, before it was cut off.
+            left_out = self._still_left_out(step)
+            return Outcome(step.type, step.id, How.UNCHANGED, entry.new_id, left_out=left_out)
         stored = self._vault.contents.body(step.type, step.id, version=step.version)
         body = _parsed(stored)
         new_id = entry.new_id if entry else (step.id if self._ids.same else None)
@@ -155,14 +176,22 @@ class Restorer:
             if entry and not entry.complete:
                 return self._update(stored, body, new_id, How.CREATED)
             if self._is_right(stored, there, entry.hash if entry else None):
+                left_out = self._still_left_out(step)
                 self._record(stored, new_id)
                 if step.type == "user" and self._ids.same:
                     self._memberships.settled(self._session, step.id)
-                return Outcome(step.type, step.id, How.UNCHANGED, new_id)
+                return Outcome(step.type, step.id, How.UNCHANGED, new_id, left_out=left_out)
             return self._update(stored, body, new_id, How.UPDATED)
         if entry:
             self._books.forget(step.type, step.id)
         return self._make(stored, body)
+
+    def _still_left_out(self, step: Step) -> tuple[str, ...]:
+        """What an earlier restore could not carry over."""
+        message = self._books.failure(step.type, step.id) or ""
+        if not message.startswith(_LEFT_OUT):
+            return ()
+        return tuple(message.removeprefix(_LEFT_OUT).split("; "))
 
     def _is_right(self, stored: Body, there: bytes, restored: bytes | None) -> bool:
         if self._force:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from headrace.exchange.exceptions import RequestRefused
 from headrace.looker.content import content_of
 from headrace.looker.restore.api import Api, made_id
 from headrace.looker.restore.exceptions import NotRestorable
@@ -39,6 +40,8 @@ _NATURAL: Mapping[str, tuple[str, ...]] = {
     "scheduled_plan": ("name", "dashboard_id", "look_id"),
 }
 _FOUND_AT_MOST = "100"
+#: How Looker refuses a value.
+_INVALID = (400, 409, 422)
 _ROOTS = ("is_shared_root", "is_users_root", "is_embed_shared_root", "is_embed_users_root")
 
 
@@ -48,13 +51,27 @@ class Writer:
     Args:
         api: of the target.
         ids: which id is which there.
+        enable_schedules: send a schedule into another Looker as enabled as it is in the vault.
+
+    Attributes:
+        left_out: what could not be carried over since `begin`, in words.
     """
 
-    def __init__(self, api: Api, ids: Ids) -> None:
+    def __init__(self, api: Api, ids: Ids, *, enable_schedules: bool) -> None:
         self._api = api
         self._ids = ids
-        self._parts = Parts(api, ids)
+        self._enable_schedules = enable_schedules
+        self.left_out: list[str] = []
+        self._parts = Parts(api, ids, self._leave_out)
         self._roots: list[Fields] | None = None
+
+    def begin(self) -> None:
+        """Begin with another item."""
+        self.left_out.clear()
+
+    def _leave_out(self, what: str) -> None:
+        if what not in self.left_out:
+            self.left_out.append(what)
 
     def fields(self, type_: str, body: Fields) -> Fields:
         """What is sent of a body, every reference as it is at the target.
@@ -63,7 +80,10 @@ class Writer:
             NeedsAnother: something that it refers to is not there.
             NotRestorable: what it rests on is not in any body.
         """
+        self._parts.check(body)
         fields = to_send(type_, body)
+        if not fields.get("slug"):
+            fields.pop("slug", None)
         if type_ in ("look", "scheduled_plan"):
             fields = self._with_query(type_, fields, body)
         if type_ == "scheduled_plan":
@@ -74,7 +94,7 @@ class Writer:
         if type_ in ("look", "dashboard") and fields.get("folder_id") is None:
             folder = body.get("folder") or body.get("space") or {}
             fields["folder_id"] = id_text(folder.get("id"))
-        return self._ids.translated(fields)
+        return self._ids.translated(fields, self._leave_out)
 
     def _with_query(self, type_: str, fields: Fields, body: Fields) -> Fields:
         if type_ == "look":
@@ -91,7 +111,9 @@ class Writer:
         Raises:
             RequestRefused: the server refuses it, for example since the name is taken.
         """
-        answer = self._api.write("POST", _PATHS[type_], type_, self._complete(type_, fields, body))
+        if type_ == "scheduled_plan" and not self._ids.same and not self._enable_schedules:
+            fields = {**fields, "enabled": False}
+        answer = self._write("POST", _PATHS[type_], type_, self._complete(type_, fields, body))
         name = "name" if type_ == "lookml_model" else "id"
         return made_id(answer, f"the new {type_}", name=name)
 
@@ -101,10 +123,26 @@ class Writer:
             fields = {**fields, "deleted": False}
         elif type_ == "board":
             fields = {**fields, "deleted_at": None}
+        elif type_ == "scheduled_plan" and not self._ids.same and not self._enable_schedules:
+            # Switched off when it came, and switched on, if at all, by its users there.
+            fields = {name: value for name, value in fields.items() if name != "enabled"}
         path = content_of(type_).item_path(new_id)
         sent = self._complete(type_, fields, body)
         if sent:
-            self._api.write("PATCH", path, type_, sent)
+            self._write("PATCH", path, type_, sent)
+
+    def _write(self, method: str, path: str, type_: str, fields: Fields) -> Fields:
+        """Send it; without its slug if Looker takes it only so."""
+        try:
+            return self._api.write(method, path, type_, fields)
+        except RequestRefused as refusal:
+            slug = fields.get("slug")
+            if type_ != "dashboard" or not slug or refusal.status not in _INVALID:
+                raise
+            rest = {name: value for name, value in fields.items() if name != "slug"}
+        answer = self._api.write(method, path, type_, rest)
+        self._leave_out(f"the slug {slug!r}, which is taken there or refused")
+        return answer
 
     def fill(self, type_: str, new_id: str, body: Fields, *, fresh: bool) -> None:
         """Make its parts; those that an old one had are removed first."""

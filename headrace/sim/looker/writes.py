@@ -32,6 +32,8 @@ _REQUIRED: Mapping[str, tuple[str, ...]] = {
 }
 #: Fields that must name something that exists, and its kind.
 _REFERENCES: Mapping[str, str] = {
+    "user_id": "user",
+    "home_folder_id": "folder",
     "permission_set_id": "permission_set",
     "model_set_id": "model_set",
     "folder_id": "folder",
@@ -39,6 +41,8 @@ _REFERENCES: Mapping[str, str] = {
     "dashboard_id": "dashboard",
     "look_id": "look",
 }
+#: Fields that must name something that is no content of its own, and where it is kept.
+_LOOSE: Mapping[str, str] = {"query_id": "queries", "merge_result_id": "merge_queries"}
 #: What may not be there twice: fields that together are taken once.
 _UNIQUE: Mapping[str, tuple[str, ...]] = {
     "group": ("name",),
@@ -160,34 +164,34 @@ class WriteApi:
         self, kind: str, verb: str, path: str, fields: Fields, item_id: str = ""
     ) -> Reply | None:
         """A 422 that names the fields, or None."""
-        problems: list[tuple[str, str, str]] = []
+        problems = self._unknown(fields)
         if verb == "post":
             problems += [
                 (name, "missing_field", f"{name} is required")
                 for name in _REQUIRED.get(kind, ())
                 if fields.get(name) in (None, "")
             ]
-        for name, target in _REFERENCES.items():
+        for unique in (_UNIQUE.get(kind, ()), ("slug",)):
+            if unique and not problems and all(fields.get(name) for name in unique):
+                where = tuple((name, str(fields[name])) for name in unique)
+                taken = [i for i in self._library.page(kind, 0, None, where=where) if i != item_id]
+                if taken:
+                    problems.append((unique[0], "already_exists", f"{unique[0]} is taken"))
+        return _invalid(verb, path, problems)
+
+    def _unknown(self, fields: Fields) -> list[tuple[str, str, str]]:
+        """Ids in `fields` of what is not here, such as those of another Looker."""
+        found = []
+        for name in (*_REFERENCES, *_LOOSE):
             named = fields.get(name)
-            if named is not None and self._library.body(target, str(named)) is None:
-                problems.append((name, "invalid", f"{name} {named} does not exist"))
-        query = fields.get("query_id") if kind == "look" else None
-        if query is not None and str(query) not in self._library.loose("queries"):
-            problems.append(("query_id", "invalid", "the query does not exist"))
-        unique = _UNIQUE.get(kind, ())
-        if unique and not problems and all(name in fields for name in unique):
-            where = tuple((name, str(fields[name])) for name in unique)
-            taken = [i for i in self._library.page(kind, 0, None, where=where) if i != item_id]
-            if taken:
-                problems.append((unique[0], "already_exists", f"{unique[0]} is taken"))
-        if not problems:
-            return None
-        url = f"https://cloud.google.com/looker/docs/r/err/4.0/422/{verb}/{path}"
-        errors = [
-            {"field": field, "code": code, "message": said, "documentation_url": url}
-            for field, code, said in problems
-        ]
-        return error_reply(422, "Validation Failed", verb, path, errors=errors)
+            if named is not None and not self._is_here(name, str(named)):
+                found.append((name, "invalid", f"{name} {named} does not exist"))
+        return found
+
+    def _is_here(self, name: str, item_id: str) -> bool:
+        if name in _LOOSE:
+            return item_id in self._library.loose(_LOOSE[name])
+        return self._library.body(_REFERENCES[name], item_id) is not None
 
     def _query(self, fields: Fields) -> Reply:
         if not fields.get("model") or not fields.get("view"):
@@ -198,6 +202,8 @@ class WriteApi:
 
     def _add_part(self, part: str, fields: Fields) -> Reply:
         kind, owner, array = _PARTS[part]
+        if refused := _invalid("post", part, self._unknown(fields)):
+            return refused
         made = {**fields, "id": self._library.next_loose_id()}
         if part == "dashboard_elements" and fields.get("query_id") is not None:
             made["query"] = self._library.loose("queries").get(str(fields["query_id"]))
@@ -244,6 +250,8 @@ class WriteApi:
         return error_reply(404, "Not found", "delete", f"{part}/:id")
 
     def _add_board_item(self, fields: Fields) -> Reply:
+        if refused := _invalid("post", "board_items", self._unknown(fields)):
+            return refused
         made = {**fields, "id": self._library.next_loose_id()}
         section_id = str(fields.get("board_section_id"))
         for board in self._library.ids("board"):
@@ -269,6 +277,9 @@ class WriteApi:
         if self._library.body("user", user) is None:
             return error_reply(404, "Not found", "post", f"users/:user_id/{what}")
         if what == "roles":
+            unknown = [role for role in fields if self._library.body("role", str(role)) is None]
+            if unknown:
+                return error_reply(404, "Not found", "put", "users/:user_id/roles")
             self._library.edit("user", user, role_ids=[str(role) for role in fields])
         else:
             more = {"email": fields["email"]} if "email" in fields else {}
@@ -284,6 +295,18 @@ class WriteApi:
         if group not in groups:
             self._library.edit("user", user, group_ids=[*groups, group])
         return _json({"id": user})
+
+
+def _invalid(verb: str, path: str, problems: list[tuple[str, str, str]]) -> Reply | None:
+    """A 422 that names the fields; None if there are no problems."""
+    if not problems:
+        return None
+    url = f"https://cloud.google.com/looker/docs/r/err/4.0/422/{verb}/{path}"
+    errors = [
+        {"field": field, "code": code, "message": said, "documentation_url": url}
+        for field, code, said in problems
+    ]
+    return error_reply(422, "Validation Failed", verb, path, errors=errors)
 
 
 def _json(value: object) -> Reply:
