@@ -188,8 +188,8 @@ class Healer:
         yield Repair(Action.CHECKPOINT_REBUILT, product, doubts[0].message)
 
     def _aside(self, product: str, part: Part, lease: HeldLease, reason: str) -> Repair:
-        key = set_aside(self.raw, part, lease)
-        message = f"{reason}; set aside as {key.rpartition('/')[2]}"
+        key = set_aside(self.raw, product, part, lease)
+        message = f"{reason}; set aside as {key}"
         return Repair(Action.SET_ASIDE, product, message, (part.lo, part.hi), part.key)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from headrace.audit.aside import is_set_aside
+from headrace.audit.aside import is_former_aside, keys_aside
 from headrace.audit.findings import Finding, Kind
 from headrace.audit.inspection import Inspection
 from headrace.audit.overlaps import Shared, shared_by
@@ -37,7 +37,13 @@ def part_findings(
             repair = f"{heal} removes it, if the longer part holds its trades; so does any run"
             yield Finding(Kind.LEFTOVER, product, message, repair, *_where(part))
     for key in inspection.listing.foreign:
-        yield _foreign_finding(product, key)
+        if not is_former_aside(key):
+            message = f"{key.rpartition('/')[2]} is no part; it is left alone"
+            yield Finding(Kind.FOREIGN, product, message, keys=(key,))
+    for key in keys_aside(raw, product):
+        message = f"{key} was set aside by an earlier healing; no reader takes it for a part"
+        remedy = "look at it, and remove it when you like"
+        yield Finding(Kind.SET_ASIDE, product, message, remedy, keys=(key,))
 
 
 def _overlap_finding(
@@ -77,19 +83,6 @@ def _in_words(shared: Shared) -> str:
     if shared.same:
         return f"the same {shared.left_rows:,} trades"
     return f"{shared.left_rows:,} and {shared.right_rows:,} trades that are not the same"
-
-
-def _foreign_finding(product: str, key: str) -> Finding:
-    name = key.rpartition("/")[2]
-    if is_set_aside(name):
-        return Finding(
-            Kind.SET_ASIDE,
-            product,
-            f"{name} was set aside by an earlier healing; no reader takes it for a part",
-            "look at it, and remove it when you like",
-            keys=(key,),
-        )
-    return Finding(Kind.FOREIGN, product, f"{name} is no part; it is left alone", keys=(key,))
 
 
 def _where(part: Part) -> tuple[tuple[int, int], tuple[str, ...]]:

@@ -16,6 +16,8 @@ from headrace.lake.exceptions import InvalidName
 RAW_ROOT = "raw/trades"
 #: What Headrace keeps in a lake beside its trades.
 OWN_ROOT = "_headrace"
+#: Files that were set aside began so before, among the parts.
+FORMER_ASIDE = "_aside-"
 MAX_ID = (1 << 63) - 1
 
 _PRODUCT = re.compile(r"[A-Z0-9][A-Z0-9._-]{0,63}")
@@ -60,6 +62,11 @@ def exchange_prefix(exchange: str) -> str:
 def product_prefix(exchange: str, product: str) -> str:
     """The key prefix of a product's parts, with a slash at its end."""
     return f"{exchange_prefix(exchange)}product={canonical_product(product)}/"
+
+
+def aside_prefix(exchange: str, product: str) -> str:
+    """The key prefix of what was set aside of a product, with a slash at its end."""
+    return product_prefix(exchange, product).replace(RAW_ROOT, f"{OWN_ROOT}/aside", 1)
 
 
 def product_of_folder(folder: str) -> str | None:

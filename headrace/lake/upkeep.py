@@ -17,7 +17,13 @@ from headrace.faults import kill_point
 from headrace.lake.digest import ContentDigest, content_digest
 from headrace.lake.exceptions import InvalidTrades, MergeRefused, PartUnreadable
 from headrace.lake.merging import MIN_PIECES, merge_plan, tiles
-from headrace.lake.names import canonical_product, exchange_prefix, product_prefix
+from headrace.lake.names import (
+    FORMER_ASIDE,
+    aside_prefix,
+    canonical_product,
+    exchange_prefix,
+    product_prefix,
+)
 from headrace.lake.parts import Part, PartReceipt
 from headrace.lake.rows import rows_between
 
@@ -99,7 +105,8 @@ def merge_due(raw: RawLake, product: str, *, min_pieces: int = MIN_PIECES) -> li
 def sweep(raw: RawLake, product: str) -> SweepReceipt:
     """Remove what killed runs left of `product`: pieces beside their merged part, temporary files.
 
-    A piece goes only if the longer part holds exactly its rows within its range.
+    A piece goes only if the longer part holds exactly its rows within its range. What an earlier
+    version set aside among the parts is moved away from them.
 
     Raises:
         StoreError: if the store fails.
@@ -121,6 +128,12 @@ def sweep(raw: RawLake, product: str) -> SweepReceipt:
             raw.store.delete(piece.key)
             kill_point("during-sweep")
             removed.append(piece)
+    for key in listing.foreign:
+        _, former, name = key.rpartition("/")[2].partition(FORMER_ASIDE)
+        if former and name:
+            aside = aside_prefix(raw.exchange, product) + name
+            raw.store.put_if_absent(aside, raw.store.get(key))
+            raw.store.delete(key)
     return SweepReceipt(tuple(removed), tuple(leftovers), tuple(kept))
 
 

@@ -12,6 +12,7 @@ from uuid import uuid4
 
 import pytest
 
+from headrace.audit.aside import keys_aside
 from headrace.audit.auditor import audited
 from headrace.lake import RawLake
 from headrace.lake.exceptions import PartUnreadable
@@ -98,7 +99,7 @@ def copies(raw: RawLake) -> list[bytes]:
     """What stands in the lake of the damaged file: under its name, aside, or both."""
     listing = raw.parts(PRODUCT)
     keys = [part.key for part in listing.parts if (part.lo, part.hi) == DAMAGED]
-    return [raw.store.get(key) for key in (*keys, *listing.foreign)]
+    return [raw.store.get(key) for key in (*keys, *keys_aside(raw, PRODUCT))]
 
 
 def assert_nothing_is_lost(raw: RawLake) -> None:

@@ -101,7 +101,7 @@ def test_healing_fetches_what_is_missing_and_repairs_the_rest(lake: Path) -> Non
         # The newest ids of two products, the survey of one, and the pages that are missing.
         assert sim.stats()["requests"] <= 2 + 2 + 1 + -(-damaged // 1_000)
         assert_lake_equals_source(lake, sim, "BTC-USD")
-        (aside,) = folder(lake, "BTC-USD").glob("_aside-*")
+        (aside,) = (lake / "_headrace/aside/exchange=coinbase/product=BTC-USD").iterdir()
         assert aside.read_bytes() == whole[:-200]
         assert run_audit(sim, lake, deep=True).status is Status.DONE
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import uuid4
 
-from headrace.audit.aside import is_set_aside
 from headrace.coverage import IntervalSet
 from headrace.lake import RawLake, open_lake
 from headrace.sim import SimulatedExchange
@@ -131,9 +130,10 @@ class Truth:
         listing = raw.parts(self.product)
         for part in listing.parts:
             raw.verify(part)
-        names = {path.name for path in copy.rglob("*") if path.is_file()}
+        files = {path for path in copy.rglob("*") if path.is_file()}
         if healed:
-            names -= {name for name in names if is_set_aside(name)}
+            files -= set((copy / "_headrace/aside").rglob("*"))
+        names = {path.name for path in files}
         parts = {part.key.rpartition("/")[2] for part in listing.parts}
         assert names == {"grid-coinbase.json", *parts}
         checkpoint = saved_checkpoint(self.api_url, raw.store.location, self.product)

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
+from headrace.audit.aside import keys_aside
 from headrace.audit.exceptions import HealingRefused
 from headrace.lake import RawLake
 from headrace.lake.exceptions import StoreUnavailable
@@ -37,15 +38,34 @@ def test_an_unreadable_part_is_set_aside_and_its_range_is_missing(bench: Bench) 
     bench.keep(2_001, 3_000)
     bench.path(bad).write_bytes(b"half of a file")
     assert actions(bench) == ["set_aside", "checkpoint_rebuilt"]
-    aside = next(name for name in bench.names() if name.startswith("_aside-"))
-    assert bench.path(bad).with_name(aside).read_bytes() == b"half of a file"
-    assert not aside.endswith(".parquet")
+    [key] = keys_aside(bench.raw, PRODUCT)
+    assert bench.raw.store.get(key) == b"half of a file"
+    assert not key.endswith(".parquet")
+    assert all(name.endswith(".parquet") for name in bench.names())
     found = bench.audit()
     assert kinds(found) == ["missing", "set_aside"]
     assert found.counted.missing.ranges == ((1_001, 2_000),)
     bench.keep(1_001, 2_000)
     bench.save_checkpoint()
     assert bench.audit().status is Status.DONE
+
+
+def test_what_an_earlier_version_set_aside_among_the_parts_is_found_and_moved(
+    bench: Bench,
+) -> None:
+    part = bench.keep(1, 1_000)
+    bench.save_checkpoint()
+    former = bench.path(part).with_name("_aside-part-000000001001-000000002000.parquet-1f3a9c2e")
+    former.write_bytes(b"half of a file")
+    assert kinds(bench.audit()) == ["set_aside"]
+
+    bench.raw.sweep(PRODUCT)
+
+    assert bench.names() == [str(part.name)]
+    [key] = keys_aside(bench.raw, PRODUCT)
+    assert key.endswith("/part-000000001001-000000002000.parquet-1f3a9c2e")
+    assert bench.raw.store.get(key) == b"half of a file"
+    assert kinds(bench.audit()) == ["set_aside"]
 
 
 def test_a_misnamed_part_is_set_aside(bench: Bench) -> None:
@@ -75,8 +95,8 @@ def test_a_piece_that_differs_and_the_part_around_it_are_both_set_aside(bench: B
     bench.keep(301, 400, [350])
     bench.keep(1, 1_000)
     assert actions(bench) == ["set_aside"] * 3
-    assert not any(name.startswith("part-") for name in bench.names())
-    assert len(bench.names()) == 3
+    assert bench.names() == []
+    assert len(keys_aside(bench.raw, PRODUCT)) == 3
 
 
 def test_overlaps_with_the_same_trades_are_cut(bench: Bench) -> None:
@@ -249,8 +269,10 @@ def ailing(bench: Bench) -> None:
 def healed_and_whole(bench: Bench) -> None:
     bench.heal()
     assert bench.ids() == list(range(1, 2_001))
+    assert [key.rpartition("/")[2] for key in keys_aside(bench.raw, PRODUCT)] == [
+        "part-000000002001-000000003000.parquet-2d711642b726b044"
+    ]
     assert bench.names() == [
-        "_aside-part-000000002001-000000003000.parquet-2d711642b726b044",
         "part-000000000001-000000001000.parquet",
         "part-000000001001-000000001500.parquet",
         "part-000000001501-000000002000.parquet",
