@@ -116,6 +116,9 @@ def open_run(request: PullRequest) -> Iterator[Run]:
         ConnectionFailed: nobody listens at the exchange's address.
     """
     exchange = exchange_of(request.base_url)
+    credentials = exchange.credentials()
+    if credentials is not None:
+        hide(credentials.secret, credentials.passphrase)
     with opening() as begun:
         settings, stop, opened = begun.settings, begun.stop, begun.resources
         quota = quota_of(request.rate, breaker_cooldown_s=settings.breaker_cooldown_s)
@@ -126,9 +129,6 @@ def open_run(request: PullRequest) -> Iterator[Run]:
         gate.on_breaker_change(emit_breaker_change)
         transport = exchange.transport(max_connections=MAX_IN_FLIGHT, stop=stop)
         transport.check_reachable()
-        credentials = exchange.credentials()
-        if credentials is not None:
-            hide(credentials.secret, credentials.passphrase)
         client = ExchangeClient(transport, gate, credentials=credentials, stop=stop)
         opened.callback(client.close)
         run = Run(

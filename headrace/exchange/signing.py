@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import hmac
 import time
@@ -11,23 +10,31 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from headrace.errors import ConfigurationError
+from headrace.wire import problem_of_credential
+
+_HINT = "Copy it from the exchange once more, into the Exchange block"
 
 
 @dataclass(frozen=True)
 class Credentials:
-    """An API key; the secret is base64 text. Neither secret nor passphrase shows in a repr."""
+    """An API key; the secret is base64 text. Neither secret nor passphrase shows in a repr.
+
+    Raises:
+        ConfigurationError: naming the field that cannot be used.
+    """
 
     key: str
     secret: str = field(repr=False)
     passphrase: str = field(repr=False)
 
     def __post_init__(self) -> None:
+        for name in ("key", "passphrase"):
+            if problem := problem_of_credential(getattr(self, name)):
+                raise ConfigurationError(f"the API {name} {problem}", hint=_HINT)
         try:
             base64.b64decode(self.secret, validate=True)
-        except binascii.Error as error:
-            raise ConfigurationError(
-                "the API secret is not base64 text", hint="Copy it from the exchange once more"
-            ) from error
+        except ValueError as error:
+            raise ConfigurationError("the API secret is not base64 text", hint=_HINT) from error
 
 
 def sign(

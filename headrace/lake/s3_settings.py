@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from headrace.errors import ConfigurationError
 from headrace.settings import load_settings
+from headrace.wire import problem_of_credential
 
 Encryption = Literal["AES256", "aws:kms", "aws:kms:dsse"]
 AddressingStyle = Literal["auto", "path", "virtual"]
@@ -46,6 +56,14 @@ class S3Settings(BaseModel):
     longest_pause_s: float = Field(8, gt=0, description="limit of the growing pauses between them")
     listing_page: int = Field(1_000, ge=1, le=1_000, description="objects asked for per listing")
     connections: int = Field(32, ge=1, description="size of the connection pool")
+
+    @field_validator("access_key_id", "secret_access_key", "session_token")
+    @classmethod
+    def _sendable(cls, value: str | SecretStr | None, field: ValidationInfo) -> Any:
+        text = value.get_secret_value() if isinstance(value, SecretStr) else value or ""
+        if problem := problem_of_credential(text):
+            raise ValueError(f"{field.field_name} {problem}")
+        return value
 
     @model_validator(mode="after")
     def _key_fits_encryption(self) -> Self:

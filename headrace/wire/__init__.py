@@ -9,7 +9,7 @@ way in which it can go wrong. It follows no redirects.
 
 from headrace.wire.connection import Limits
 from headrace.wire.exceptions import Broken, ProxyRefused, Silent, Unreachable, WireError
-from headrace.wire.message import Headers, Reply
+from headrace.wire.message import Headers, Reply, problem_of_credential
 from headrace.wire.origin import Origin
 from headrace.wire.pool import Pool
 from headrace.wire.proxies import Proxy, keep_loopback_direct, proxy_for
@@ -31,6 +31,7 @@ __all__ = [
     "Watch",
     "WireError",
     "keep_loopback_direct",
+    "problem_of_credential",
     "proxy_for",
     "tls_context",
     "trusted_files",

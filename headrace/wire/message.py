@@ -12,7 +12,20 @@ from dataclasses import dataclass
 from headrace.wire.exceptions import Broken
 
 _STATUS_LINE = re.compile(r"HTTP/1\.([01]) ([1-9][0-9][0-9])(?: .*)?")
+_SENDABLE = re.compile(r"[\x20-\x7e]*")
 _LENGTH = re.compile(r"[0-9]{1,18}")
+
+
+def problem_of_credential(text: str) -> str:
+    """Why a key cannot be sent as (a part of) a header, for people; empty if it can.
+
+    The text itself is not in it. Keys from files and of `echo` often end in a line break.
+    """
+    if text != text.strip():
+        return "begins or ends with white space or a line break"
+    if not _SENDABLE.fullmatch(text):
+        return "holds a line break or a character that is not plain ASCII"
+    return ""
 
 
 class Headers(dict[str, str]):

@@ -10,6 +10,7 @@ from pydantic import SecretStr
 from headrace.errors import ConfigurationError
 from headrace.exchange.transport import Timeouts, checked_base_url
 from headrace.looker.client.exceptions import NoCredentials
+from headrace.wire import problem_of_credential
 
 #: Looker answers slowly by nature: a dashboard of many tiles may take two minutes.
 DEFAULT_TIMEOUTS = Timeouts(connect_s=10.0, read_s=180.0, total_s=300.0)
@@ -29,7 +30,7 @@ class LookerConnection:
         timeouts: of each request.
 
     Raises:
-        ConfigurationError: `base_url` is no http or https URL.
+        ConfigurationError: `base_url` is no http or https URL, or a key cannot be one.
     """
 
     base_url: str
@@ -44,6 +45,12 @@ class LookerConnection:
             raise NoCredentials("the client id")
         if not self.client_secret.get_secret_value():
             raise NoCredentials("the client secret")
+        keys = {"id": self.client_id, "secret": self.client_secret.get_secret_value()}
+        for name, key in keys.items():
+            if problem := problem_of_credential(key):
+                raise ConfigurationError(
+                    f"the client {name} {problem}", hint="Copy it from Looker once more"
+                )
 
     def within(self, total_s: float) -> LookerConnection:
         """The same, with requests that last so long at most, silence included; 0 for no change."""
