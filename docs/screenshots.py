@@ -48,7 +48,7 @@ def main() -> None:
         ui.deployments()
         picture(page, "deployments")
         ui.goto("/automations")
-        picture(page, "alarms", height=900)
+        picture(page, "alarms", height=1500)
 
 
 def started_from_the_form(server: Server, ui: PrefectPages) -> str:
