@@ -58,7 +58,7 @@ def audit_product(run: str, product: str) -> State[ProductAudit]:
 @task(
     name="repair",
     task_run_name="repair {product}",
-    description="Set aside, sweep, rewrite: what can be mended without the exchange.",
+    description="Set aside, sweep, rewrite, and ask for holes that are in doubt.",
 )
 def repair_product(run: str, product: str) -> RepairReceipt:
     """Repair one product while no run is at it; what was done before a failure is told, too."""

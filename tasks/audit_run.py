@@ -59,7 +59,14 @@ class Audit(PipelineRun[AuditRequest]):
     @property
     def healer(self) -> Healer:
         """What repairs products of this lake."""
-        return Healer(self.lake, self.checkpoints, self.id, deep=self.request.deep, stop=self.stop)
+        return Healer(
+            self.lake,
+            self.checkpoints,
+            self.id,
+            client=self.pull.client if self.pull else None,
+            deep=self.request.deep,
+            stop=self.stop,
+        )
 
 
 @contextmanager

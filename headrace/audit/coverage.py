@@ -20,6 +20,7 @@ class Tally:
         missing: ids up to the newest that none answers for, and that are not pending.
         pending: ids that none answers for, so young that the next ingest is to come for them.
         holes: ids within sound parts that the exchange does not have, a page or more at once.
+        unproven: those of them that an older version recorded, without proof.
         rows: trades in sound parts; those of ids that two parts answer for count twice.
         absent_ids: ids answered for without a trade, short holes included.
         watermark: the highest id at or below which nothing is missing or unreadable.
@@ -30,6 +31,7 @@ class Tally:
     missing: IntervalSet = EMPTY
     pending: IntervalSet = EMPTY
     holes: IntervalSet = EMPTY
+    unproven: IntervalSet = EMPTY
     rows: int = 0
     absent_ids: int = 0
     watermark: int = 0
@@ -48,6 +50,9 @@ def tally(inspection: Inspection, newest: int) -> Tally:
         answered=listing.coverage,
         missing=listing.coverage.gaps(1, newest),
         holes=IntervalSet.from_ranges(hole for footer in footers for hole in footer.long_holes),
+        unproven=IntervalSet.from_ranges(
+            hole for footer in footers for hole in footer.doubtful_holes
+        ),
         rows=rows,
         absent_ids=max(0, sound.count - rows),
         watermark=min(sound.watermark(), newest),
@@ -74,6 +79,10 @@ def gap_findings(product: str, counted: Tally) -> Iterator[Finding]:
     for lo, hi in counted.pending:
         message = f"{hi - lo + 1:,} ids were traded within the lag allowed; the next ingest's"
         yield Finding(Kind.PENDING, product, message, range=(lo, hi))
-    for lo, hi in counted.holes:
+    for lo, hi in counted.unproven:
+        message = f"an older version took these {hi - lo + 1:,} ids for a hole, without proof"
+        repair = f"headrace audit {product} --heal asks for them again"
+        yield Finding(Kind.UNPROVEN, product, message, repair, (lo, hi))
+    for lo, hi in counted.holes - counted.unproven:
         message = f"the exchange was asked for these {hi - lo + 1:,} ids and has none of them"
         yield Finding(Kind.HOLE, product, message, range=(lo, hi))

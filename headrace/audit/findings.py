@@ -16,6 +16,7 @@ class Kind(StrEnum):
     PENDING = "pending"  #: ids that no part answers for, traded within the lag that is allowed
     HOLE = "hole"  #: ids that the exchange was asked for and does not have, a page or more
     ANOTHER_HISTORY = "another_history"  #: the exchange shows other trades under these ids
+    UNPROVEN = "unproven"  #: a hole of a page or more that an older version took on trust
     DUPLICATE = "duplicate"  #: two parts overlap, and both hold trades
     OVERLAP = "overlap"  #: two parts answer for the same ids, at most one of them with trades
     LEFTOVER = "leftover"  #: a part that lies within a longer one

@@ -1,6 +1,6 @@
 """Repairing a product's parts and its checkpoint, so that a backfill can fetch what is missing.
 
-Four steps, each of which may be killed anywhere and done again. The caller keeps every run off the
+Five steps, each of which may be killed anywhere and done again. The caller keeps every run off the
 product (`Turns.alone`), and its leases are asked before anything is removed. No step deletes a
 trade that is not proven to be stored elsewhere: what is in doubt is set aside, and its range
 becomes missing.
@@ -9,7 +9,9 @@ becomes missing.
 2. Parts that lie within a longer one are swept; where the two differ, both are set aside.
 3. Of two parts that overlap, the later one is written again without what the earlier one holds,
    beginning with a page; where they differ, both are set aside.
-4. The checkpoint is made anew from the lake, if it disagrees.
+4. Holes of a page or more that an older version recorded are asked for again; see
+   `headrace.audit.doubts`.
+5. The checkpoint is made anew from the lake, if it disagrees.
 """
 
 from __future__ import annotations
@@ -23,11 +25,13 @@ import pyarrow as pa
 from headrace.audit.aside import set_aside
 from headrace.audit.checkpoint import checkpoint_findings, load
 from headrace.audit.coverage import tally
+from headrace.audit.doubts import asked_again
 from headrace.audit.exceptions import HealingRefused
 from headrace.audit.findings import Kind
 from headrace.audit.inspection import inspect
 from headrace.audit.overlaps import shared_by
 from headrace.audit.report import Action, Repair
+from headrace.exchange.client import ExchangeClient
 from headrace.faults import kill_point
 from headrace.lake import Overlap, Part, RawLake
 from headrace.lake.grid import PAGE_IDS
@@ -47,6 +51,7 @@ class Healer:
         raw: the lake.
         checkpoints: where the checkpoints of that lake are.
         run_id: recorded in a checkpoint that is made anew.
+        client: asked for holes that are in doubt; None leaves them as they are.
         deep: look at rows, too; else at names and footers.
         stop: looked at before each part.
     """
@@ -54,15 +59,17 @@ class Healer:
     raw: RawLake
     checkpoints: CheckpointStore
     run_id: str
+    client: ExchangeClient | None = None
     deep: bool = False
     stop: StopEvent = STOP
 
     def heal(self, product: str, lease: HeldLease, *, now: datetime) -> Iterator[Repair]:
-        """Do the four steps; every repair is yielded once it is durable.
+        """Do the five steps; every repair is yielded once it is durable.
 
         Raises:
             HealingRefused, CheckpointTooNew: a newer version was at work here; nothing was touched.
             LeaseLost: somebody else has taken over; what was done until then is safe.
+            ExchangeError: a hole in doubt could not be asked for; what was done is safe.
             StoreError, CheckpointNotSaved: the lake, or the store of checkpoints, failed.
             Stopped: the stop event was set.
         """
@@ -73,6 +80,10 @@ class Healer:
         yield from guarded._set_unsound_aside(product, lease)
         yield from guarded._sweep(product, lease)
         yield from guarded._part_overlaps(product, lease)
+        if self.client is not None:
+            yield from asked_again(
+                guarded.raw, product, self.client, lease, now=now, stop=self.stop
+            )
         yield from guarded._rebuild_checkpoint(product, lease, now)
 
     def _set_unsound_aside(self, product: str, lease: HeldLease) -> Iterator[Repair]:
@@ -137,6 +148,7 @@ class Healer:
             pa.concat_tables([rows, rows_between(more, left.hi + 1, end)]),
             source={*footer.sources, *other.sources},
             fetched_at=max(footer.fetched_at, other.fetched_at),
+            holes_proven=footer.holes_proven and other.holes_proven,
         ).part
 
     def _shorten(self, product: str, overlap: Overlap, lease: HeldLease) -> Repair:
@@ -151,6 +163,7 @@ class Healer:
             rows_between(table, lo, right.hi),
             source=footer.sources,
             fetched_at=footer.fetched_at,
+            holes_proven=footer.holes_proven,
         )
         kill_point("after-shortening")
         lease.check()

@@ -135,6 +135,7 @@ class Action(StrEnum):
     SET_ASIDE = "set_aside"
     SWEPT = "swept"
     SHORTENED = "shortened"
+    ASKED_AGAIN = "asked_again"
     CHECKPOINT_REBUILT = "checkpoint_rebuilt"
 
 

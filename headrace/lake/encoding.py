@@ -27,7 +27,13 @@ _END_BYTES = 8
 
 
 def describe(
-    name: PartName, table: pa.Table, *, product: str, sources: tuple[str, ...], fetched_at: datetime
+    name: PartName,
+    table: pa.Table,
+    *,
+    product: str,
+    sources: tuple[str, ...],
+    fetched_at: datetime,
+    holes_proven: bool = True,
 ) -> PartFooter:
     """Check `table` and describe it as the content of the part `name`.
 
@@ -52,6 +58,7 @@ def describe(
         long_holes=long_holes,
         sources=sources,
         fetched_at=fetched_at,
+        holes_proven=holes_proven,
     )
 
 

@@ -31,6 +31,9 @@ class PartFooter(msgspec.Struct, frozen=True, kw_only=True):
         long_holes: those of a page (1,000 ids) or more, as inclusive ranges.
         sources: hosts that answered for the range, sorted; several after a merge.
         fetched_at: when the youngest of the rows was fetched, UTC.
+        holes_proven: whether every hole was shown by an answer with a row on either side of it
+            (docs/adr/0012). False in what older versions wrote, which know no such field: they
+            took an empty page for a hole.
         schema_version: version of this footer and of the file's columns.
     """
 
@@ -42,7 +45,13 @@ class PartFooter(msgspec.Struct, frozen=True, kw_only=True):
     long_holes: tuple[tuple[int, int], ...]
     sources: tuple[str, ...]
     fetched_at: datetime
+    holes_proven: bool = False
     schema_version: int = FOOTER_VERSION
+
+    @property
+    def doubtful_holes(self) -> tuple[tuple[int, int], ...]:
+        """The holes of a page or more that nothing proves."""
+        return () if self.holes_proven else self.long_holes
 
     @property
     def content(self) -> ContentDigest:

@@ -99,6 +99,7 @@ class RawLake:
         fetched_at: datetime,
         replace: bool = False,
         expected: ContentDigest | None = None,
+        holes_proven: bool = True,
     ) -> PartReceipt:
         """Store `table` as everything that the exchange has in [lo, hi], durably.
 
@@ -116,6 +117,8 @@ class RawLake:
             replace: let other content take the place of what is stored under this range.
             expected: the digest that the rows must have, where the caller knows it; it is computed
                 here anyway.
+            holes_proven: whether answers prove that the absent ids do not exist; False for rows of
+                a part that does not say so.
 
         Raises:
             InvalidName: for a product id that cannot be a path.
@@ -135,6 +138,7 @@ class RawLake:
             product=product,
             sources=_checked_hosts(sources),
             fetched_at=_utc(fetched_at),
+            holes_proven=holes_proven,
         )
         if expected is not None and footer.content != expected:
             reason = f"their digest is {footer.content}, not {expected}"
@@ -226,6 +230,7 @@ class RawLake:
                 product="",
                 sources=footer.sources,
                 fetched_at=footer.fetched_at,
+                holes_proven=footer.holes_proven,
             )
         except InvalidTrades as error:
             raise PartUnreadable(place, error.what) from error

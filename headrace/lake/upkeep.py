@@ -82,6 +82,7 @@ def merge(raw: RawLake, product: str, pieces: Sequence[Part]) -> PartReceipt:
             source={source for footer in footers for source in footer.sources},
             fetched_at=max(footer.fetched_at for footer in footers),
             expected=sum((footer.content for footer in footers), ContentDigest()),
+            holes_proven=all(footer.holes_proven or not footer.holes for footer in footers),
         )
     except InvalidTrades as error:
         raise MergeRefused(product, lo, hi, error.what) from error

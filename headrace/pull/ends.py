@@ -9,10 +9,12 @@ asks for anyway.
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from functools import partial
 
 import pyarrow as pa
 
+from headrace.coverage import EMPTY
 from headrace.exchange.client import ExchangeClient
 from headrace.exchange.exceptions import Contradiction, RetriesExhausted
 from headrace.exchange.history import History, both_ends, first_id, newest_page, sight
@@ -29,7 +31,7 @@ from headrace.exchange.proof import (
 )
 from headrace.lake import PAGE_IDS, RawLake
 from headrace.pull.exceptions import AnotherHistory, LakeAhead
-from headrace.pull.opening import Stored
+from headrace.pull.opening import Stored, known_before
 from headrace.quota import Lane
 
 log = logging.getLogger(__name__)
@@ -127,6 +129,22 @@ def newest_shown(client: ExchangeClient, lake: RawLake, product: str, *, lane: L
     if not len(shown):
         return 0
     return check_history(client, stored, shown, check=check, lane=lane)[0].last_id
+
+
+def ends_again(
+    client: ExchangeClient, lake: RawLake, product: str
+) -> tuple[History, tuple[Page, ...]]:
+    """The ends of a history as `surveyed`, whatever the lake says of its first trade.
+
+    Raises:
+        LakeAhead: the exchange shows no trade.
+        AnotherHistory, PartUnreadable, StoreError, ExchangeError: as `check_history`.
+    """
+    stored = replace(known_before(lake, product, None, EMPTY), first=None)
+    history, seen = surveyed(client, stored, lane=Lane.BACKFILL, compare=True)
+    if history is None:
+        raise LakeAhead(product, stored.newest_seen)
+    return history, seen
 
 
 def check_history(

@@ -150,6 +150,7 @@ class Fetching:
             source={*footer.sources, self.host},
             fetched_at=footer.fetched_at,
             replace=True,
+            holes_proven=footer.holes_proven,
         )
 
     def _new_rows(self, trades: pa.Table, lo: int, hi: int) -> int:

@@ -102,11 +102,11 @@ def stale(exchange: Wrong, cursor: int | None, limit: int) -> Answer:
 
 
 def another_product(exchange: Wrong, cursor: int | None, limit: int) -> Answer:
-    """From a product with few trades, whose ids begin at 1, too: never the same one twice."""
+    """From a product with few trades, whose ids begin at 2: never the same one twice."""
     exchange.products += 1
     newest = exchange.random.randint(300, 600)
     top = min(newest, (cursor or newest + 1) - 1)
-    ids = range(max(0, top - min(limit, exchange.rows_per_answer)) + 1, top + 1)
+    ids = range(max(1, top - min(limit, exchange.rows_per_answer)) + 1, top + 1)
     rows = trades(ids)
     price = pa.array([f"7.{exchange.products}1"] * len(ids), pa.string())
     return pa.RecordBatch.from_arrays(
@@ -157,6 +157,8 @@ def played(seed: int) -> tuple[int, int]:
     while runs < RUNS and not (done >= 2 and backfilled):
         runs += 1
         step = rng.choice(["backfill", "backfill", "ingest", "refresh", "heal", "lose"])
+        if runs > RUNS // 2:
+            step = "backfill"
         if step == "lose" and world.listing.parts:
             world.objects.delete(rng.choice(world.listing.parts).key)
             world.checkpoint = rng.choice([None, world.checkpoint])

@@ -111,8 +111,10 @@ class Bench:
         client = None if newest is None else exchange(newest)
         return audited(self.raw, PRODUCT, checkpoints=self.checkpoints, client=client, deep=deep)
 
-    def heal(self, *, deep: bool = False, **lost_after: int) -> list[Repair]:
-        healer = Healer(self.raw, self.checkpoints, "run", deep=deep)
+    def heal(
+        self, *, client: FakeClient | None = None, deep: bool = False, **lost_after: int
+    ) -> list[Repair]:
+        healer = Healer(self.raw, self.checkpoints, "run", client=client, deep=deep)
         return list(healer.heal(PRODUCT, FakeLease(**lost_after), now=NOW))
 
 
