@@ -3,8 +3,8 @@
 A page of trades is 100 KB that arrive in a few pieces. urllib3 over http.client spent 0.26 ms of
 CPU on one, a third of it on reading headers line by line; this takes less than half. It does what
 our callers need and nothing else: any method, bodies of every framing, keep-alive, TLS as Python's
-default context does it, the environment's proxies and certificates, time-outs, and a word for each
-way in which it can go wrong. It follows no redirects.
+default context does it, the environment's proxies and certificates, time-outs, and an error for
+each way in which it can go wrong. It follows no redirects.
 """
 
 from headrace.wire.connection import Limits

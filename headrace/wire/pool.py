@@ -16,7 +16,7 @@ from headrace.wire.tls import tls_context
 from headrace.wire.watch import Flight
 
 #: How long a connection without a request is trusted. Gateways and firewalls on the way forget idle
-#: connections, some without a word (AWS after 350 s, Azure after 240 s, others after 60 s).
+#: connections and send no end of them (AWS after 350 s, Azure after 240 s, others after 60 s).
 IDLE_LIMIT_S = 20.0
 
 
