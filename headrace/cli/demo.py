@@ -23,7 +23,7 @@ from headrace.run.report import Status
 from headrace.sim import SimulatedExchangeProcess, TokenBucket
 
 TAPE = (
-    "BTC-USD:400000",
+    "BTC-USD:500000",
     "ETH-USD:120000",
     "DOGE-USD:30000,density=0.3",
     "NEW-USD:734",

@@ -12,7 +12,7 @@ shorter by a fifth of what the usual way takes beyond it, about the luck of one 
 
 Where the usual answer takes longer beyond the shortest than any slot is moved, it is no delay on
 the way: it is the server's work, which begins when the request was counted. The cap shrinks there,
-with the square of how much longer it takes: at twice the cap, slots move by a quarter of it.
+with the cube of how much longer it takes: at twice the cap, slots move by an eighth of it.
 """
 
 from __future__ import annotations
@@ -55,5 +55,5 @@ class Anchor:
         self._usual_excess += (way - shortest - self._usual_excess) / _USUAL
         cap = self._cap
         if self._usual_excess > cap:
-            cap = int(cap * (cap / self._usual_excess) ** 2)
+            cap = int(cap * (cap / self._usual_excess) ** 3)
         return sent + min(cap, way - int(_SHARE_OF_SHORTEST * common))

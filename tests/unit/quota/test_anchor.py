@@ -57,7 +57,7 @@ def test_where_most_answers_take_long_it_is_the_servers_work_and_not_the_way() -
     anchor.arrived(0, 50 * MS)
     for _ in range(60):
         anchor.arrived(0, 350 * MS)
-    assert anchor.arrived(0, 350 * MS) / MS == pytest.approx(150 * (150 / 300) ** 2, rel=0.05)
+    assert anchor.arrived(0, 350 * MS) / MS == pytest.approx(150 / 8, rel=0.1)
 
 
 def test_a_spike_among_quick_answers_moves_its_slot_by_the_whole_cap() -> None:
