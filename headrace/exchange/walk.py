@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from headrace.coverage import Range
 from headrace.exchange.client import ExchangeClient
+from headrace.exchange.exceptions import Contradiction
 from headrace.exchange.pages import Page
 from headrace.exchange.proof import Known, unmet
 from headrace.quota import Lane
@@ -48,14 +49,16 @@ def walk(
     """Fetch every trade with an id in `span`, both ends included.
 
     Whatever ends the walk (`stop`, an error of the client as of `ExchangeClient.page`, or of this
-    machine), what was answered so far is returned with the error, which is not raised. Rows below
-    the span that come with the last page are dropped.
+    machine), what was answered so far is returned with the error, which is not raised. Where that
+    is a contradiction, the page above may be the wrong one, and is not kept. Rows below the span
+    that come with the last page are dropped.
     """
     lo, hi = span
     cursor = hi + 1
     batches: list[pa.RecordBatch] = []
     pages = 0
     last: Page | None = None
+    above = cursor
     # Nothing lies below the first trade, which is known: no request needs to find that out.
     bottom = max(lo, known.first)
     error: Exception | None = None
@@ -68,11 +71,14 @@ def walk(
                 page, requests = _met(client, product, cursor, known, last, lane)
             pages += requests
             batches.append(page.trades)
-            cursor, last = page.first_id, page
+            above, cursor, last = cursor, page.first_id, page
             if on_page is not None:
                 on_page(page)
     except Exception as ended:  # noqa: BLE001 - what was answered is kept, whatever came next
         error = ended
+        if batches and Contradiction in (type(ended), type(ended.__cause__)):
+            batches.pop()
+            cursor = above
     answered_lo = lo if cursor <= bottom else cursor
     return Walked(answered_lo, hi, _from(_joined(batches), lo), pages, error)
 

@@ -155,3 +155,19 @@ def test_a_stop_before_the_first_page_is_nothing():
     _, result = walked({1, 2, 3}, (1, 3), stop=stop)
     assert (result.lo, result.hi) == (4, 3)
     assert isinstance(result.error, Stopped)
+
+
+def test_a_page_that_the_next_answers_deny_is_not_kept():
+    """The first answer is another product's; what follows lacks the row that it ended with."""
+
+    class Mistaken(FakeClient):
+        def page(self, product, after, **options):
+            if self.cursors:
+                return super().page(product, after, **options)
+            self.cursors.append(after)
+            return FakeClient(range(2, 30_000, 5)).page(product, after, **options)
+
+    ids = range(1, 30_000, 5)
+    result = walk(Mistaken(ids), "X-USD", (1, 19_997), Known(1, ids[-1]))
+    assert isinstance(result.error, Contradiction)
+    assert (result.lo, result.trades.num_rows) == (19_998, 0)
