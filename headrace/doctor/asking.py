@@ -23,9 +23,11 @@ def ask(url: str, headers: Mapping[str, str] | None = None) -> Response:
         NoAnswer: no connection, no answer in time, or no such URL.
     """
     parts = urlsplit(url)
-    target = parts.path + (f"?{parts.query}" if parts.query else "")
+    # The path is part of the base, so that errors name the whole URL.
+    path = parts.path.rstrip("/")
+    target = ("" if path else "/") + (f"?{parts.query}" if parts.query else "")
     try:
-        with Transport(f"{parts.scheme}://{parts.netloc}", timeouts=_LIMITS) as transport:
-            return transport.get(target or "/", headers)
+        with Transport(f"{parts.scheme}://{parts.netloc}{path}", timeouts=_LIMITS) as transport:
+            return transport.get(target, headers)
     except ExchangeError as error:
         raise NoAnswer(error.message, hint=error.hint) from error

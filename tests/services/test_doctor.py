@@ -185,7 +185,7 @@ def test_nor_with_one_that_was_used(
     report = json.loads(result.stdout)
     assert result.exit_code == 0
     assert {each["severity"] for each in report["checks"]} == {"ok"}, report
-    assert [path.name for path in lake.iterdir()] == ["raw"]
+    assert [path.name for path in lake.iterdir()] == ["_headrace"]
 
 
 def test_a_prefect_api_that_is_down(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
