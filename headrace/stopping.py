@@ -5,10 +5,13 @@ A mapped queue of tasks cannot be cancelled, so work stops because it looks, not
 
 from __future__ import annotations
 
+import logging
 import threading
 import weakref
 
 from headrace.errors import HeadraceError
+
+log = logging.getLogger(__name__)
 
 
 class Stopped(HeadraceError):
@@ -56,6 +59,39 @@ class StopEvent(threading.Event):
         """Sleep, but wake and raise `Stopped` as soon as the stop is asked for."""
         if self.wait(max(0.0, seconds)):
             raise Stopped
+
+
+class Ending:
+    """Ends a run before its work is done, for a reason that concerns all of it. The first counts.
+
+    Args:
+        stop: of the process; what ends by it was stopped on request.
+
+    Attributes:
+        stop: of the run: set with the process's, and by `end`.
+        cause: why the run ended, if it was not on request.
+    """
+
+    def __init__(self, stop: StopEvent) -> None:
+        self.stop = stop.child()
+        self.cause: HeadraceError | None = None
+        self._lock = threading.Lock()
+
+    def end(self, cause: HeadraceError) -> None:
+        """Have everything that looks at `stop` stop."""
+        with self._lock:
+            first = self.cause is None
+            self.cause = self.cause or cause
+        if first:
+            log.error("the run ends: %s", cause)
+        self.stop.set()
+
+    def check(self) -> None:
+        """Raise the cause if the run has ended, or `Stopped`."""
+        if self.cause is not None:
+            # Without those of other threads, which would add up.
+            raise self.cause.with_traceback(None)
+        self.stop.check()
 
 
 #: The stop event of this process: signal handlers set it, everything that waits looks at it.

@@ -88,7 +88,7 @@ def audit_products(audit: Audit, before: Sequence[ProductAudit] = ()) -> tuple[P
     return tuple(
         outcome
         if isinstance(outcome := outcomes.get(product), ProductAudit)
-        else ProductAudit(product, Status.FAILED, error=_why_none(outcome))
+        else ProductAudit(product, Status.FAILED, error=_why_none(audit, outcome))
         for product in audit.products
     )
 
@@ -101,7 +101,7 @@ def heal_products(audit: Audit, before: Sequence[ProductAudit]) -> Healing:
     repaired = tuple(
         outcome
         if isinstance(outcome := outcomes.get(product), RepairReceipt)
-        else RepairReceipt(product, Status.FAILED, error=_why_none(outcome))
+        else RepairReceipt(product, Status.FAILED, error=_why_none(audit, outcome))
         for product in ailing
     )
     lacking = {each.product for each in before if each.counted.missing}
@@ -128,7 +128,7 @@ def _mapped(audit: Audit, task: Task[..., Any], products: Sequence[str]) -> dict
             as_parameters=lambda product: {"product": product},
             fixed={"run": audit.id},
             width=workers,
-            stop=audit.stop,
+            stop=audit.over,
         )
         outcomes = {}
         for each in ended:
@@ -139,8 +139,11 @@ def _mapped(audit: Audit, task: Task[..., Any], products: Sequence[str]) -> dict
         return outcomes
 
 
-def _why_none(outcome: object) -> str:
-    return Stopped().message if outcome is None else f"the task run crashed ({outcome!r})"
+def _why_none(audit: Audit, outcome: object) -> str:
+    if outcome is not None:
+        return f"the task run crashed ({outcome!r})"
+    cause = audit.pull.client.ending.cause if audit.pull else None
+    return str(cause or Stopped().message)
 
 
 def conclude_audit(

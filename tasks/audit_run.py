@@ -16,6 +16,7 @@ from headrace.lake.exceptions import LakeUnusable, StoreError
 from headrace.lake.names import exchange_prefix, product_of_folder
 from headrace.pull.sources import EXCHANGE
 from headrace.run.progress import StepProgress
+from headrace.stopping import StopEvent
 from tasks.kernel import Opening, PipelineRun, ProgressArtifact, announce, opening, registered
 from tasks.pull_run import Run, open_run
 
@@ -46,6 +47,11 @@ class Audit(PipelineRun[AuditRequest]):
     def pending_since(self) -> datetime | None:
         """From when on trades may be missing still: the same moment for both looks of a healing."""
         return None if self.request.lag is None else self.began - self.request.lag
+
+    @property
+    def over(self) -> StopEvent:
+        """Set when the audit is to end: on request, or since nothing more would be answered."""
+        return self.pull.over if self.pull else self.stop
 
     @property
     def requests(self) -> int:

@@ -56,7 +56,7 @@ def pull_product(run: str, product: str) -> State[ProductReceipt]:
     under_way = run_of(run)
     under_way.task_runs[product] = str(task_run.id)
     with about(product=product):
-        receipt = _pulled(under_way, product)
+        receipt = under_way.explained(_pulled(under_way, product))
         log_product(receipt)
     under_way.progress.ended(product, receipt.status.value, receipt.error)
     emit_if_up_to_date(under_way.request, receipt)
@@ -150,7 +150,7 @@ def pull_products(run: Run) -> list[ProductReceipt]:
             shown.tick()
             if ended is not None:
                 receipts[ended.call] = _product_receipt(ended)
-    return list(receipts.values())
+    return [run.explained(receipt) for receipt in receipts.values()]
 
 
 def plan_products(run: Run) -> list[PlanReceipt]:
@@ -168,7 +168,7 @@ def _mapped(run: Run, task: Task[..., Any]) -> Iterator[Ended[str] | None]:
             as_parameters=lambda product: {"product": product},
             fixed={"run": run.id},
             width=run.request.workers,
-            stop=run.stop,
+            stop=run.over,
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from blocks.checkpoint import BlockCheckpoints
 from blocks.resolve import exchange_of, lake_of, quota_of
@@ -19,8 +19,10 @@ from headrace.pull.job import ProductJob
 from headrace.pull.metrics import PullMetrics
 from headrace.pull.opening import Listener
 from headrace.pull.progress import RunProgress
+from headrace.pull.receipts import ProductReceipt
 from headrace.pull.request import MAX_IN_FLIGHT, PullRequest
 from headrace.pull.sources import EXCHANGE
+from headrace.stopping import StopEvent
 from tasks.events import emit_and_log, emit_breaker_change
 from tasks.kernel import QuotaRun, find_run, opening, registered
 
@@ -61,6 +63,16 @@ class Run(QuotaRun[PullRequest]):
             pages_per_chunk=self.request.pages_per_chunk,
         )
 
+    @property
+    def over(self) -> StopEvent:
+        """Set when the run is to end: on request, or since nothing more would be answered."""
+        return self.client.ending.stop
+
+    def explained(self, receipt: ProductReceipt) -> ProductReceipt:
+        """The receipt of a product that came to no good end since the whole run had to end."""
+        cause = self.client.ending.cause
+        return replace(receipt, error=str(cause)) if cause and not receipt.status.quiet else receipt
+
     def new_job(self, product: str) -> ProductJob:
         """The job of one product, known to its chunk tasks by the product's id."""
         job = ProductJob(
@@ -72,7 +84,7 @@ class Run(QuotaRun[PullRequest]):
             checkpoints=self.checkpoints,
             leases=self.leases,
             progress=self.progress,
-            stop=self.stop,
+            stop=self.over,
             listener=self._tell,
         )
         self.jobs[product] = job

@@ -13,10 +13,12 @@ from urllib.parse import quote
 import msgspec
 
 from headrace.exchange.exceptions import (
+    AccessDenied,
     BadAnswer,
     ConnectionFailed,
     ExchangeError,
     PutOff,
+    RefusedThroughout,
     RequestRefused,
     RetriesExhausted,
     ServerError,
@@ -38,14 +40,29 @@ from headrace.exchange.signing import Credentials, sign
 from headrace.exchange.transport import Response, Transport
 from headrace.logs.redaction import safe_text
 from headrace.metrics.client_stats import ClientStats
-from headrace.quota import Admission, Gate, Lane
+from headrace.quota import Admission, Gate, Lane, OutageError
 from headrace.quota.feedback import retry_after_s as read_retry_after
-from headrace.stopping import StopEvent
+from headrace.stopping import Ending, StopEvent, Stopped
 
 Answer = TypeVar("Answer")
 
 #: 408 (a server's own time-out, often of an idle connection) and 425: the same request, later.
 _ANOTHER_TIME = (408, 425)
+
+#: Requests refused for who asks, with none answered in between, until no other is sent.
+REFUSALS_IN_A_ROW = 5
+
+_ELSEWHERE = (
+    "This address, or the country it is in, may be barred for now: run again later or from "
+    "elsewhere, what was fetched is kept"
+)
+#: By the statuses that refuse who asks.
+_HINTS = {
+    401: "Look at the key, its secret and passphrase in the Exchange block, and at the clock",
+    403: _ELSEWHERE,
+    407: "A proxy on the way wants a login: set HTTPS_PROXY to http://user:password@host:port",
+    451: _ELSEWHERE,
+}
 
 #: Of what a server says, so much is quoted.
 _QUOTED = 120
@@ -84,6 +101,10 @@ class ExchangeClient:
         policy: attempts and pauses.
         credentials: signs requests when given.
         stop: looked at before each attempt and during each pause.
+
+    Attributes:
+        ending: set when no request can be answered any more: the outage limit has passed, or all
+            are refused. Every request raises its cause then; those in flight are waited for.
     """
 
     def __init__(
@@ -99,7 +120,8 @@ class ExchangeClient:
         self._gate = gate
         self._policy = policy or RetryPolicy()
         self._credentials = credentials
-        self._stop = stop or StopEvent()
+        self.ending = Ending(stop or StopEvent())
+        self._stop = self.ending.stop
         self.stats = ClientStats()
         # Reading a page is a dozen calls that let go of the GIL for an instant. Several threads at
         # it take it from each other at every one of them, which costs a seventh of all the CPU.
@@ -107,6 +129,8 @@ class ExchangeClient:
         # Only compared: an update that another thread overwrites is a change all the same.
         self._answered = 0
         self._answered_of = ""
+        self._counting = threading.Lock()
+        self._refusals = 0
 
     @property
     def source(self) -> str:
@@ -181,8 +205,33 @@ class ExchangeClient:
         *,
         lane: Lane,
     ) -> Answer:
+        try:
+            return self._asked(_Request(path, product, lane), read, cursor)
+        except OutageError as error:
+            self.ending.end(error)
+            raise
+        except Stopped:
+            self.ending.check()
+            raise
+        except ExchangeError as error:
+            if error.refuses_us:
+                self._count_refusal(error)
+            raise
+
+    def _count_refusal(self, error: ExchangeError) -> None:
+        """End the run when all that is asked is refused for who asks: asking on makes it worse."""
+        with self._counting:
+            self._refusals += 1
+            if self._refusals < REFUSALS_IN_A_ROW:
+                return
+        self.ending.end(RefusedThroughout(self.source, error, REFUSALS_IN_A_ROW))
+        self.ending.check()
+
+    def _asked(
+        self, request: _Request, read: Callable[[bytes], Answer], cursor: int | None
+    ) -> Answer:
         failures: Counter[type[TransientError]] = Counter()
-        request = _Request(path, product, lane)
+        product = request.product
         while True:
             try:
                 return self._attempt(request, read)
@@ -193,7 +242,7 @@ class ExchangeClient:
                     self.stats.retried()
                     continue
                 error = _placed(error, product, cursor)
-                if not isinstance(error, TransientError):
+                if not isinstance(error, TransientError) or error.refuses_us:
                     raise error from error.__cause__
                 if not self._is_outage(request, error):
                     failures[type(error)] += 1
@@ -245,6 +294,7 @@ class ExchangeClient:
     def _attempt(self, request: _Request, read: Callable[[bytes], Answer]) -> Answer:
         """Send a request once it may go. A probe of the breaker asks what is known to work."""
         while True:
+            self.ending.check()
             with self._gate.admit(
                 lane=request.lane, stop=self._stop, request=f"GET {request.path}"
             ) as admission:
@@ -268,7 +318,9 @@ class ExchangeClient:
             response = self._transport.get(path, headers, fresh=request.fresh or admission.probing)
         except ConnectionFailed as error:
             self.stats.failed()
-            admission.failed(neutral=error.stale, of_host=of_host or error.unreachable)
+            admission.failed(
+                neutral=error.stale or error.refuses_us, of_host=of_host or error.unreachable
+            )
             raise
         self.stats.answered(response.status, response.elapsed_s)
         retry_after_s = parse_retry_after(response.headers.get("Retry-After"))
@@ -285,6 +337,7 @@ class ExchangeClient:
                     admission.answered(status=response.status)
                 raise
             self._answered += 1
+            self._refusals = 0
             self._answered_of = request.product or self._answered_of
             admission.answered(status=response.status, headers=response.headers)
             return answer
@@ -353,6 +406,10 @@ def _refusal(response: Response, retry_after_s: float | None) -> ExchangeError |
             status=status,
             hint="`headrace products` lists what it knows",
         )
+    if status in _HINTS:
+        return AccessDenied(
+            f"the exchange refuses who asks ({status}{said})", status=status, hint=_HINTS[status]
+        )
     return RequestRefused(f"the exchange refused the request ({status}{said})", status=status)
 
 
@@ -380,6 +437,7 @@ def _placed(error: ExchangeError, product: str, cursor: int | None) -> ExchangeE
         error.problem, product=product, cursor=cursor, status=error.status, hint=error.hint
     )
     placed.__cause__ = error.__cause__
+    placed.refuses_us = error.refuses_us
     return placed
 
 

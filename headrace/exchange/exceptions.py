@@ -18,7 +18,13 @@ class ExchangeError(HeadraceError):
         cursor: the `after` cursor of the request, if it had one.
         status: the HTTP status, or None if no status line arrived.
         hint: the next step.
+
+    Attributes:
+        refuses_us: whether it is about who asks and from where, so that nothing else would be
+            answered either.
     """
+
+    refuses_us = False
 
     def __init__(
         self,
@@ -101,9 +107,30 @@ class PermanentError(ExchangeError):
 class ProxyRefusal(PermanentError):
     """The proxy on the way did not let the request through; the server never saw it."""
 
+    refuses_us = True
+
 
 class RequestRefused(PermanentError):
-    """The server answered 400, 401, 403 or another 4xx that repeating does not mend."""
+    """The server answered 400 or another 4xx that repeating does not mend."""
+
+
+class AccessDenied(RequestRefused):
+    """The server answered 401, 403, 407 or 451: it refuses who asks, whatever is asked."""
+
+    refuses_us = True
+
+
+class RefusedThroughout(HeadraceError):
+    """So many requests in a row were refused for who asks that no other is sent."""
+
+    def __init__(self, source: str, last: ExchangeError, in_a_row: int) -> None:
+        super().__init__(
+            f"{source} refused {in_a_row} requests in a row, and answered no other meanwhile; "
+            f"the last: {last.problem}",
+            hint=last.hint,
+        )
+        self.source = source
+        self.last = last
 
 
 class UnknownProduct(PermanentError):

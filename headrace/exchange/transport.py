@@ -244,6 +244,7 @@ class Transport:
         named = self._too_long() if flight.cut else self._failed(error)
         named.stale = error.stale
         named.unreachable = isinstance(error, Unreachable)
+        named.refuses_us = isinstance(error.__cause__, ssl.SSLCertVerificationError)
         return named
 
     def _failed(self, error: WireError) -> ConnectionFailed:

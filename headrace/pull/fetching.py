@@ -163,4 +163,4 @@ class Fetching:
 
 def _is_of_one_page(error: Exception) -> TypeGuard[ExchangeError]:
     """Whether another page may well be answered: the exchange took this request and failed it."""
-    return isinstance(error, RetriesExhausted | RequestRefused)
+    return isinstance(error, RetriesExhausted | RequestRefused) and not error.refuses_us

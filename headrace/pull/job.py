@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from headrace.coverage import EMPTY, IntervalSet
 from headrace.errors import HeadraceError
 from headrace.exchange.client import ExchangeClient
-from headrace.exchange.exceptions import ExchangeError, UnknownProduct
+from headrace.exchange.exceptions import ExchangeError, RefusedThroughout, UnknownProduct
 from headrace.exchange.planning import (
     Chunk,
     Sizing,
@@ -43,7 +43,7 @@ from headrace.pull.refreshing import refresh_chunks
 from headrace.pull.request import PullRequest
 from headrace.pull.sources import check_source, source_host
 from headrace.pull.turns import HeldLease, Turns
-from headrace.quota import Lane, QuotaUnavailable
+from headrace.quota import Lane, OutageError, QuotaUnavailable
 from headrace.run.report import Status
 from headrace.stopping import StopEvent, Stopped
 
@@ -190,6 +190,8 @@ class ProductJob:
         if not isinstance(failed, HeadraceError):
             log.exception("%s chunk %s-%s failed", self.product, *chunk.span, exc_info=failed)
             return replace(receipt, error=f"an error of this program: {failed!r}")
+        if isinstance(failed, OutageError | RefusedThroughout):
+            return receipt  # the end of the run, which is logged once
         log.warning("%s chunk %s-%s failed: %s", self.product, *chunk.span, failed)
         lake_failed = isinstance(failed, StoreError) and not isinstance(failed, ObjectMissing)
         if lake_failed or isinstance(failed, QuotaUnavailable | UnknownProduct):

@@ -115,14 +115,19 @@ class Summary(Report):
         ]
 
     def remarks(self) -> list[str]:
-        """A line per product that has an error or lacks something."""
-        lines = []
+        """A line per error, with the products that it met, and one per product that lacks some."""
+        met: dict[str, list[str]] = {}
         for each in self.products:
             if each.error:
-                lines.append(f"{each.product}: {each.error.removeprefix(f'{each.product}: ')}")
-            if each.missing:
-                lines.append(f"{each.product}: missing {each.missing.words()}")
-        return lines
+                met.setdefault(each.error.removeprefix(f"{each.product}: "), []).append(
+                    each.product
+                )
+        lines = [f"{', '.join(products)}: {error}" for error, products in met.items()]
+        return lines + [
+            f"{each.product}: missing {each.missing.words()}"
+            for each in self.products
+            if each.missing
+        ]
 
     def log_facts(self) -> Row:
         """Requests and trades too."""

@@ -243,7 +243,7 @@ class SdkTransport(transport.Transport):
                 )
             except ConnectionFailed as error:
                 self.stats.failed()
-                admission.failed(neutral=error.stale, of_host=error.unreachable)
+                admission.failed(neutral=error.stale or error.refuses_us, of_host=error.unreachable)
                 raise
             self.stats.answered(response.status, response.elapsed_s)
             refused = self._refusal(response, call)
