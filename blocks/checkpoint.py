@@ -6,6 +6,7 @@ turn an older or damaged checkpoint into "there is none"; reading and upgrading 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from prefect.blocks.core import Block
@@ -49,6 +50,11 @@ class BlockCheckpoints:
     ) -> None:
         self.lake = lake
         self._documents = Documents(ProductCheckpoint, patience_s=patience_s, stop=stop)
+
+    def read_together(self, source: str, products: Iterable[str]) -> None:
+        """Have the first `load` of each product answered by one request for up to 200 of them."""
+        names = [checkpoint_name(self.lake, source, product) for product in products]
+        self._documents.read_together(names)
 
     def load(self, source: str, product: str) -> Checkpoint | None:
         """As `CheckpointStore.load`."""

@@ -6,9 +6,12 @@ threads do it at once for the first time, and takes a third longer.
 
 from __future__ import annotations
 
+import math
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from itertools import chain, islice
 from typing import Any
 from uuid import UUID
 
@@ -34,6 +37,11 @@ from headrace.stopping import StopEvent
 #: How long a save is tried again while the Prefect API does not answer.
 SAVE_PATIENCE_S = 60.0
 
+#: Documents that one request reads; the API's own limit.
+_AT_ONCE = 200
+#: How old a document may be that was read in advance.
+_FRESH_S = 10.0
+
 _FAILURES = (*API_ERRORS, ObjectAlreadyExists, ObjectNotFound)
 _REGISTERING = threading.Lock()
 
@@ -54,6 +62,18 @@ class Documents:
         self._patience_s = patience_s
         self._gave_up = False
         self._ids: dict[str, UUID] = {}
+        self._together: dict[str, None] = {}
+        self._read: dict[str, dict[str, Any] | None] = {}
+        self._read_at = -math.inf
+        self._reading = threading.Lock()
+
+    def read_together(self, names: Iterable[str]) -> None:
+        """Have the first `load` of each of these documents answered by requests for many.
+
+        What is read in advance is at most `_FRESH_S` old when it is used; a second `load` of a
+        document asks for itself.
+        """
+        self._together.update(dict.fromkeys(names))
 
     def load(self, name: str, *, failing: str) -> dict[str, Any] | None:
         """The data of a document, or None if there is none.
@@ -61,6 +81,12 @@ class Documents:
         Raises:
             CheckpointNotSaved: the API does not answer; `failing` says what that prevents.
         """
+        with self._reading:
+            if name in self._together:
+                if name not in self._read or time.monotonic() - self._read_at > _FRESH_S:
+                    self._read_ahead(name, failing)
+                del self._together[name]
+                return self._read.pop(name)
         with client_for(failing) as client:
             try:
                 document = client.read_block_document_by_name(
@@ -69,6 +95,22 @@ class Documents:
             except ObjectNotFound:
                 return None
         return dict(document.data)
+
+    def _read_ahead(self, name: str, failing: str) -> None:
+        """Read a document and those that are to be read after it; the lock is held."""
+        names = list(islice(chain([name], (n for n in self._together if n != name)), _AT_ONCE))
+        wanted = {
+            "block_documents": {"name": {"any_": names}, "is_anonymous": {"eq_": False}},
+            "block_types": {"slug": {"any_": [self._kind.get_block_type_slug()]}},
+            "limit": len(names),
+        }
+        self._read = dict.fromkeys(names)
+        self._read_at = time.monotonic()
+        with client_for(failing) as client:
+            answer = client.request("POST", "/block_documents/filter", json=wanted)
+        for document in answer.json():
+            self._read[document["name"]] = dict(document["data"])
+            self._ids[document["name"]] = UUID(document["id"])
 
     def save(self, name: str, data: dict[str, Any], *, what: str, hint: str) -> None:
         """Create or update a document; an API that does not answer is asked again for a while.

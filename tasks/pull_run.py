@@ -157,6 +157,7 @@ def open_run(request: PullRequest) -> Iterator[Run]:
             rates=quota.rates,
             per_s=min((rate.per_second for rate in gate.config.rates), default=None),
         )
+        run.checkpoints.read_together(EXCHANGE, request.products)
         run.progress.in_flight = run.in_flight
         opened.enter_context(registered(run))
         if meter := begun.meter():

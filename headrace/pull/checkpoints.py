@@ -15,6 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from headrace.coverage import IntervalSet, Range
 from headrace.pull.exceptions import CheckpointTooNew, CheckpointUnreadable
 
+#: What each run would write anew although nothing is new of the product.
+_OF_THE_RUN = ("fencing_token", "run_id", "updated_at")
 #: Raised with every change that an older version would misread.
 SCHEMA_VERSION = 2
 
@@ -35,7 +37,7 @@ class Checkpoint(BaseModel):
         newest: the newest id that the exchange has shown.
         ingest_from: the lowest id that ingests answer for; 0 before the first one.
         fencing_token: of the lease under which this was written.
-        run_id: the run that wrote it.
+        run_id: the run that wrote it: the last one that had something else to say.
         updated_at: when, UTC.
     """
 
@@ -61,6 +63,12 @@ class Checkpoint(BaseModel):
     @classmethod
     def _normal(cls, ranges: tuple[Range, ...]) -> tuple[Range, ...]:
         return IntervalSet.from_ranges(ranges).ranges
+
+    def says_the_same(self, other: Checkpoint | None) -> bool:
+        """Whether both say the same of the product, whichever run wrote them, and when."""
+        return other is not None and self == other.model_copy(
+            update={name: getattr(self, name) for name in _OF_THE_RUN}
+        )
 
     @property
     def coverage(self) -> IntervalSet:

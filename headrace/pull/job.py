@@ -107,6 +107,7 @@ class ProductJob:
         self._host = source_host(client.source)
         self._lease: HeldLease | None = None
         self._before: Checkpoint | None = None
+        self._saved: Checkpoint | None = None
         self._survey = Survey()
         self._ledger = Ledger()
         self._fetching: Fetching | None = None
@@ -137,7 +138,7 @@ class ProductJob:
             self._lake = self._unguarded.under(lease.check_time)
         self._progress.product(self.product).state = "planning"
         check_source(self._lake, self.product, self._host)
-        self._before = self._checkpoints.load(self._lake.exchange, self.product)
+        self._before = self._saved = self._checkpoints.load(self._lake.exchange, self.product)
         if lease is not None and self._before and self._before.fencing_token >= lease.token:
             raise TokenBehind(self.product, token=lease.token, noted=self._before.fencing_token)
         if lease is not None and self._request.full_refresh:
@@ -234,7 +235,9 @@ class ProductJob:
         self._lease.check()
         checkpoint = self._checkpoint(self._lease.token)
         try:
-            self._checkpoints.save(checkpoint)
+            if not checkpoint.says_the_same(self._saved):
+                self._checkpoints.save(checkpoint)
+                self._saved = checkpoint
         except CheckpointNotSaved as error:
             # The data is safe and the next run finds it; going on unseen would help nobody.
             self.stop.set()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from prefect.blocks.core import Block
-from prefect.client.orchestration import get_client
+from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.actions import BlockDocumentUpdate
 from prefect.utilities.dispatch import register_type
 from support.pulls import assert_lake_equals_source, coverage, of_product, run_backfill
@@ -71,6 +71,55 @@ def as_json(*arguments, code=0):
 
 def without(form, name):
     return {key: value for key, value in form.items() if key != name}
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """Requests about block documents that this process sends, in order."""
+    sent, real = [], SyncPrefectClient.request
+
+    def request(self, method, path, *arguments, **options):
+        if "block_documents" in path:
+            sent.append((method, path))
+        return real(self, method, path, *arguments, **options)
+
+    monkeypatch.setattr(SyncPrefectClient, "request", request)
+    return sent
+
+
+def test_checkpoints_of_a_run_are_read_together_and_saved_only_if_something_is_new(
+    lake, sim, asked
+):
+    products = ["BTC-USD", "ETH-USD"]
+    run_backfill(sim, lake, products, **QUICK)
+    before = [load(lake, product) for product in products]
+    assert {checkpoint.watermark for checkpoint in before} == {9000, 500}
+    asked.clear()
+    summary = run_backfill(sim, lake, products, **QUICK)
+    assert summary.status is Status.DONE
+    assert asked == [("POST", "/block_documents/filter")]
+    sim.grow("ETH-USD", 10)
+    asked.clear()
+    summary = run_backfill(sim, lake, products, **QUICK)
+    assert of_product(summary, "ETH-USD").new_rows == 10
+    assert asked.count(("POST", "/block_documents/filter")) == 1
+    assert {method for method, _path in asked[1:]} == {"PATCH"}
+    after = [load(lake, product) for product in products]
+    assert after[0] == before[0]
+    assert (after[1].watermark, after[1].run_id) == (510, summary.run)
+
+
+def test_a_checkpoint_read_ahead_is_read_again_when_it_may_be_old(lake, sim, asked, monkeypatch):
+    run_backfill(sim, lake, ["BTC-USD", "ETH-USD"], **QUICK)
+    checkpoints = BlockCheckpoints(str(lake))
+    checkpoints.read_together("coinbase", ["BTC-USD", "ETH-USD", "SOL-USD"])
+    asked.clear()
+    first = checkpoints.load("coinbase", "BTC-USD")
+    assert checkpoints.load("coinbase", "SOL-USD") is None
+    monkeypatch.setattr("blocks.documents._FRESH_S", 0.0)
+    assert checkpoints.load("coinbase", "ETH-USD").watermark == 500
+    assert checkpoints.load("coinbase", "BTC-USD") == first  # for the second time: by itself
+    assert [method for method, _path in asked] == ["POST", "POST", "GET"]
 
 
 def smaller_class(lake, _form):
