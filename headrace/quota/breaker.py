@@ -6,7 +6,7 @@ the next only when that one has answered. Enough successful probes close it; a f
 for longer. (M. Nygard, "Release It!", chapter "Circuit Breaker".)
 
 Failures of one request (the same method, path and query) are one piece of evidence, whatever their
-number: a page that always fails says nothing about the others (docs/adr/0012).
+number: a page that always fails says nothing about the others (docs/adr/0013).
 
 Every change of phase starts a new epoch, and what is reported for a request counts only in the
 epoch in which it left. So the stragglers of an outage neither reopen the breaker nor prolong it.
