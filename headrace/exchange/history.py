@@ -23,7 +23,7 @@ from headrace.quota import Lane
 #: So many empty answers it takes to believe that a product has no trade.
 _EMPTY_TO_BELIEVE = 12
 #: So many answers to different cursors have to end with a trade before it is the first.
-_ENDS_TO_BELIEVE = 2
+_ENDS_TO_BELIEVE = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +117,9 @@ def first_id(
     """The lowest id that exists, given the newest page and the page below PAGE_LIMIT + 1.
 
     No further request where history begins at id 1; otherwise a bisection between ids below which
-    nothing is and ids that exist. It ends when two answers to different cursors show the same trade
-    as their last, and are short: an empty answer is a hint, and proves nothing. No cursor below 1
-    is sent.
+    nothing is and ids that exist. It ends when three answers to different cursors show the same
+    trade as their last, and are short: an empty answer is a hint, and proves nothing. No cursor
+    below 1 is sent.
     """
     exists, nothing_below = newest.first_id, 1
     ends: set[int | None] = set()
@@ -138,7 +138,9 @@ def first_id(
         if exists == 1 or len(ends) >= _ENDS_TO_BELIEVE:
             return exists
         if ends or exists - nothing_below <= PAGE_LIMIT:
-            probe = next(at for at in (exists + 1, exists + PAGE_LIMIT // 2) if at not in ends)
+            # Of a page that was cut short, the first would show one row, the others just as many.
+            probes = (exists + 1, exists + PAGE_LIMIT // 2, exists + PAGE_LIMIT // 4)
+            probe = next(at for at in probes if at not in ends)
         else:
             probe = (nothing_below + exists) // 2
         check = partial(check_shows, trade_id=exists)

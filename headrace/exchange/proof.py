@@ -33,7 +33,7 @@ A failure (`Contradiction`) is asked for again with growing pauses, and ends as 
 however often it is repeated. A hole comes from two adjacent ids inside one answer, and from nothing
 else.
 
-The first trade is believed when its id is 1, or when two answers to different cursors show it and
+The first trade is believed when its id is 1, or when three answers to different cursors show it and
 end with it. Empty answers alone never prove where a history begins. That there is no trade at all
 nothing can contradict: it takes a dozen empty answers.
 
