@@ -63,14 +63,13 @@ class LockHolders:
         if not self.pids:
             return "another process"
         return " and ".join(
-            f"pid {pid}, which is stopped" if _is_stopped(pid) else f"pid {pid}"
-            for pid in self.pids
+            f"pid {pid}, which is stopped" if is_stopped(pid) else f"pid {pid}" for pid in self.pids
         )
 
     @property
     def are_stopped(self) -> bool:
         """Whether all of them are; False where the system does not show them."""
-        return bool(self.pids) and all(map(_is_stopped, self.pids))
+        return bool(self.pids) and all(map(is_stopped, self.pids))
 
     @property
     def way_out(self) -> str:
@@ -230,7 +229,8 @@ def _pids(wanted: list[tuple[os.stat_result, str, int]]) -> tuple[int, ...]:
     return tuple(sorted(pid for pid in exact or alike if pid > 0))
 
 
-def _is_stopped(pid: int) -> bool:
+def is_stopped(pid: int) -> bool:
+    """Whether a process is stopped (SIGSTOP, Ctrl-Z, a debugger); False if it cannot be seen."""
     try:
         status = Path("/proc", str(pid), "stat").read_text(errors="replace")
     except OSError:

@@ -157,6 +157,12 @@ def _lines(state: ServerStatus) -> list[str]:
             f"  log       {state.process.log}",
         ]
     lines += [f"  beside    {other.name} (pid {other.pid}), {other.log}" for other in state.beside]
+    lines += [
+        f"  stopped   {pid} ({process.name}); `kill -CONT {pid}` wakes it"
+        for process in (state.process, *state.beside)
+        if process is not None
+        for pid in process.stopped
+    ]
     lines += _serving_lines(state)
     lines.append(f"  database  {state.database} ({state.database_bytes / 2**20:.1f} MiB)")
     if state.configured_api:

@@ -80,6 +80,15 @@ def wait_until_served(
         if note is not None and note.problem:
             raise ServingFailed(note.problem, log_path)
         if note is not None and note.deployments:
+            _check_awake(process, log_path)
             return note
         sleep(_LOOK_EVERY_S)
+    _check_awake(process, log_path)
     raise ServingFailed(f"no word from the process that serves them in {timeout_s:g} s", log_path)
+
+
+def _check_awake(process: NamedProcess, log_path: Path) -> None:
+    """What was stopped starts no run, whatever it has said before."""
+    if pids := " ".join(map(str, process.stopped())):
+        problem = f"what serves them is stopped (pid {pids}); `kill -CONT {pids}` wakes it"
+        raise ServingFailed(problem, log_path)

@@ -17,6 +17,7 @@ import psutil
 
 from headrace.cli.server.exceptions import ProcessStopError
 from headrace.cli.server.state import ProcessRecord, StateFolder
+from headrace.locks import is_stopped
 
 TOKEN_VARIABLE = "HEADRACE_PROCESS_TOKEN"
 
@@ -49,6 +50,17 @@ class NamedProcess:
         while _begins(record.pid) and time.monotonic() < deadline:
             time.sleep(0.005)
         return record if _carries(record.pid, record.token) else None
+
+    def stopped(self) -> list[int]:
+        """The ids of this process and of its children that are stopped (SIGSTOP, Ctrl-Z)."""
+        record = self.running()
+        if record is None:
+            return []
+        try:
+            children = [child.pid for child in psutil.Process(record.pid).children()]
+        except psutil.NoSuchProcess:
+            return []
+        return [pid for pid in (record.pid, *sorted(children)) if is_stopped(pid)]
 
     def start(
         self,

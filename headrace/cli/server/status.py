@@ -19,12 +19,14 @@ class ProcessStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         since: when it was started (UTC).
+        stopped: the ids of it and of its children, as far as they are stopped (SIGSTOP).
     """
 
     name: str
     pid: int
     since: datetime
     log: str
+    stopped: list[int] = []
 
 
 class ServerStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,7 +95,8 @@ def _serving(server: ManagedServer) -> ServingNote | None:
 
 
 def _process(server: ManagedServer, name: str) -> ProcessStatus | None:
-    record = NamedProcess(server.folder, name).running()
+    process = NamedProcess(server.folder, name)
+    record = process.running()
     if record is None:
         return None
     return ProcessStatus(
@@ -101,4 +104,5 @@ def _process(server: ManagedServer, name: str) -> ProcessStatus | None:
         pid=record.pid,
         since=datetime.fromtimestamp(int(record.started_at), UTC),
         log=str(server.folder.log_path(name)),
+        stopped=process.stopped(),
     )

@@ -15,8 +15,14 @@ import msgspec
 import psutil
 import pytest
 
-from headrace.cli.server import NamedProcess, StateFolder, StateFolderError
+from headrace.cli.deployments.exceptions import ServingFailed
+from headrace.cli.deployments.serving import wait_until_served
+from headrace.cli.server import ManagedServer, NamedProcess, StateFolder, StateFolderError
 from headrace.cli.server.process import TOKEN_VARIABLE
+from headrace.cli.server.serving_note import DEPLOYMENTS, ServingNote, write_note
+from headrace.cli.server.status import server_status
+from tests.support.processes import wait_until
+from tests.support.stopped import stop
 
 SLEEP = [sys.executable, "-S", "-c", "import time; print('ready', flush=True); time.sleep(60)"]
 STUBBORN = [
@@ -204,3 +210,30 @@ def test_a_full_disk_is_told_and_leaves_the_old_note(
         folder.remember_port(4300)
     assert folder.last_port() == 4200
     assert list(folder.path.glob("*.tmp")) == []
+
+
+def test_what_is_stopped_is_named(start: Start) -> None:
+    process = start(SLEEP)
+    assert process.stopped() == []
+    pid = pid_of(process)
+    stop(pid)
+    assert process.stopped() == [pid]
+    assert process.running() is not None
+    os.kill(pid, signal.SIGCONT)
+    wait_until(lambda: process.stopped() == [])
+
+
+def test_deployments_that_a_stopped_process_serves_are_not_called_served(tmp_path: Path) -> None:
+    server = ManagedServer(tmp_path)
+    process = NamedProcess(server.folder, DEPLOYMENTS)
+    record = process.start(SLEEP, environment=dict(os.environ))
+    try:
+        write_note(server.folder, ServingNote(token=record.token, deployments=["ingest/often"]))
+        assert wait_until_served(server).deployments == ["ingest/often"]
+        stop(record.pid)
+        with pytest.raises(ServingFailed, match=f"`kill -CONT {record.pid}` wakes it"):
+            wait_until_served(server)
+        [beside] = server_status(server).beside
+        assert beside.stopped == [record.pid]
+    finally:
+        process.stop(grace_s=0)
