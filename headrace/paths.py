@@ -30,3 +30,18 @@ def real_path(text: str | Path) -> Path:
         ConfigurationError: as `user_path`.
     """
     return Path(os.path.realpath(user_path(text)))
+
+
+def working_folder() -> Path:
+    """The folder in which this process works.
+
+    Raises:
+        ConfigurationError: it was removed, or may not be entered.
+    """
+    try:
+        return Path.cwd()
+    except OSError as error:
+        raise ConfigurationError(
+            f"the folder in which this was started cannot be used ({error.strerror})",
+            hint="Change to another folder (cd), then run it again",
+        ) from error

@@ -19,7 +19,13 @@ from headrace.paths import user_path
 
 
 def _default_home() -> Path:
-    return Path(platformdirs.user_state_dir("headrace", appauthor=False))
+    try:
+        return Path(platformdirs.user_state_dir("headrace", appauthor=False))
+    except RuntimeError as error:  # no HOME, and a user that the system does not know
+        raise ConfigurationError(
+            "this user has no home folder, so there is no place for state",
+            hint="Set HEADRACE_HOME to a folder of your own, and HOME",
+        ) from error
 
 
 Seconds = Annotated[float, Field(gt=0, le=LONGEST_S)]

@@ -45,3 +45,20 @@ def exit_of_error(error: HeadraceError) -> Exit:
     if isinstance(error, Stopped):
         return Exit.INTERRUPTED
     return Exit.FAILED
+
+
+#: What to do where the operating system refuses memory, files or threads.
+LIMITS_HINT = "Look at ulimit -a and at the limits of the container; fewer --workers need less"
+
+
+def unforeseen(error: BaseException) -> HeadraceError:
+    """One line about an error that nothing has a name for."""
+    no_thread = isinstance(error, RuntimeError) and "thread" in str(error)
+    if isinstance(error, MemoryError) or no_thread:
+        what = "threads" if no_thread else "memory"
+        return HeadraceError(f"the machine gives this process no more {what}", hint=LIMITS_HINT)
+    words = " ".join(str(error).split())
+    return HeadraceError(
+        f"an error that was not foreseen: {type(error).__name__}: {words}",
+        hint="--log-level debug shows where it happened; report it with that",
+    )

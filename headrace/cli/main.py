@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
-from typing import Annotated, ClassVar
+import traceback
+from itertools import pairwise
+from typing import Annotated, ClassVar, NoReturn
 
 import typer
 
 from headrace import __version__
 from headrace.cli.common import CommonOptionsGroup, LogFormat, LogLevel, say_error, set_up_logs
-from headrace.cli.exits import Exit, exit_of_error
+from headrace.cli.exits import LIMITS_HINT, Exit, exit_of_error, unforeseen
 from headrace.cli.lazy import Lazy, LazyGroup
-from headrace.errors import HeadraceError
+from headrace.errors import ConfigurationError, HeadraceError
 from headrace.output import abandon_stdout
+from headrace.paths import working_folder
 
 
 class _Commands(LazyGroup, CommonOptionsGroup):
@@ -113,21 +117,52 @@ def common(
     set_up_logs(ctx, log_format, log_level)
 
 
+#: What a write to a pipe, a terminal or a full disk ends with.
+_OF_OUTPUT = (errno.EPIPE, errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EIO, errno.EBADF)
+
+
 def main() -> None:
-    """Run the command line; errors that we foresaw become one line and an exit code."""
+    """Run the command line; whatever ends it becomes one line and an exit code."""
     try:
         app(prog_name="headrace")
     except HeadraceError as error:
-        say_error(error)
-        sys.exit(exit_of_error(error))
+        _end(error)
     except OSError as error:
         # What our parts know how to name they have named; what is left is most often the output.
         abandon_stdout()
-        what = error.filename or "standard output"
-        say_error(HeadraceError(f"{what}: {error.strerror or error}"))
-        sys.exit(Exit.FAILED)
+        _end(_named(error))
     except KeyboardInterrupt:
         sys.exit(Exit.INTERRUPTED)
+    except Exception as error:  # noqa: BLE001 - a traceback helps nobody who runs a command
+        if os.environ.get("HEADRACE_LOG_LEVEL") == "debug" or _asks_for_debug(sys.argv):
+            traceback.print_exception(error)
+        _end(unforeseen(error))
+
+
+def _asks_for_debug(words: list[str]) -> bool:
+    # Log lines are not written any more when the command has ended.
+    return "--log-level=debug" in words or ("--log-level", "debug") in pairwise(words)
+
+
+def _named(error: OSError) -> HeadraceError:
+    if error.filename is None and error.errno == errno.ENOENT:
+        try:
+            working_folder()
+        except ConfigurationError as gone:
+            return gone
+    reason = error.strerror or str(error)
+    if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN):
+        return HeadraceError(f"the machine gives this process no more ({reason})", hint=LIMITS_HINT)
+    if error.filename is None:
+        where = "standard output" if error.errno in _OF_OUTPUT else "the operating system"
+    else:
+        where = os.fsdecode(error.filename) if isinstance(error.filename, bytes) else error.filename
+    return HeadraceError(f"{where}: {reason}")
+
+
+def _end(error: HeadraceError) -> NoReturn:
+    say_error(error)
+    sys.exit(exit_of_error(error))
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from headrace.cli.options import command
 from headrace.cli.server import api_for_run, bounded_exit
 from headrace.errors import HeadraceError
 from headrace.leases import give_back_claims
+from headrace.output import abandon_stdout
 from headrace.run.parameters import Parameters
 from headrace.run.report import Report, log_end
 from headrace.settings import load_settings
@@ -87,12 +88,27 @@ def run_pipeline(
         say_error(error)
         code = exit_of_error(error)
     else:
+        code = exit_of_report(report)
         if as_json:
             typer.echo(json.dumps(report.as_json()))
         else:
-            display.show(report)
-        code = exit_of_report(report)
+            _show(display, report)
     bounded_exit(code, drain_s=INTERRUPTED_DRAIN_S if code == Exit.INTERRUPTED else DRAIN_S)
+
+
+def _show(display: Display, report: Report) -> None:
+    """The table of what a run did; that it cannot be written does not change what the run did."""
+    try:
+        display.show(report)
+    except OSError as error:
+        abandon_stdout()
+        reason = error.strerror or str(error)
+        say_error(
+            HeadraceError(
+                f"what the run did cannot be shown (standard output: {reason})",
+                hint=f"It ended as: {report.headline()}",
+            )
+        )
 
 
 def report_of(flow: str, parameters: Mapping[str, Any], display: Display) -> Report:

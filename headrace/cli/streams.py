@@ -27,9 +27,10 @@ def prepare_streams() -> None:
     """Have standard streams that can be written, whatever this process was started with."""
     _open_closed_streams()
     codecs.register_error(REPLACING, _replaced)
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors=REPLACING)
+    # Who closes the pipe (`| head`) has seen enough: what the command does goes on. A full disk is
+    # a failure to write what was asked for. On standard error nothing can be said of either.
+    sys.stdout = _forgiving(sys.stdout, BrokenPipeError)
+    sys.stderr = _forgiving(sys.stderr, OSError)
 
 
 def _open_closed_streams() -> None:
@@ -44,6 +45,49 @@ def _open_closed_streams() -> None:
             os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free: this one
         if getattr(sys, name) is None:
             setattr(sys, name, os.fdopen(descriptor, mode, closefd=False))
+
+
+class ForgivingStream(io.TextIOWrapper):
+    """Text that goes nowhere, from the first error of this kind on."""
+
+    forgiven: type[OSError] = BrokenPipeError
+
+    def write(self, text: str) -> int:
+        """Write, or leave it."""
+        try:
+            return super().write(text)
+        except self.forgiven:
+            self._lead_nowhere()
+            return len(text)
+
+    def flush(self) -> None:
+        """Flush, or leave it."""
+        try:
+            super().flush()
+        except self.forgiven:
+            self._lead_nowhere()
+
+    def _lead_nowhere(self) -> None:
+        # What is still buffered goes there as well.
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, self.fileno())
+        os.close(nowhere)
+
+
+def _forgiving(stream: Any, forgiven: type[OSError]) -> Any:
+    if not isinstance(stream, io.TextIOWrapper):
+        return stream
+    encoding, buffered = stream.encoding, stream.line_buffering
+    through = stream.write_through
+    wrapped = ForgivingStream(
+        stream.detach(),
+        encoding=encoding,
+        errors=REPLACING,
+        line_buffering=buffered,
+        write_through=through,
+    )
+    wrapped.forgiven = forgiven
+    return wrapped
 
 
 def _replaced(error: UnicodeError) -> tuple[str, int]:

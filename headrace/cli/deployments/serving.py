@@ -13,7 +13,7 @@ from pathlib import Path
 
 from headrace.cli.deployments.exceptions import ServingFailed
 from headrace.cli.server.bytecode import bytecode_environment
-from headrace.cli.server.environment import client_environment
+from headrace.cli.server.environment import client_environment, prefect_home
 from headrace.cli.server.managed import Beside, ManagedServer
 from headrace.cli.server.process import NamedProcess
 from headrace.cli.server.serving_note import DEPLOYMENTS, ServingNote, read_note
@@ -48,6 +48,7 @@ def serving_environment(
         "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "WARNING",
         **environ,
         **client_environment(port, environ),
+        **prefect_home(home, environ),
         **bytecode_environment(environ),
         "HEADRACE_HOME": str(home),
         # Flows are imported from the plan's folder. What lies in the folder in which `up` was typed

@@ -10,6 +10,7 @@ folder, and last the active profile in `$PREFECT_PROFILES_PATH`, else
 from __future__ import annotations
 
 import base64
+import io
 import json
 import os
 import tomllib
@@ -21,6 +22,7 @@ from typing import Any
 from dotenv import dotenv_values
 
 from headrace.errors import ConfigurationError
+from headrace.paths import working_folder
 
 
 @dataclass(frozen=True)
@@ -57,10 +59,10 @@ def configured_api(
         folder: the working folder.
 
     Raises:
-        ConfigurationError: a file that may hold the choice is not valid TOML, or headers that it
-            gives are no JSON.
+        ConfigurationError: a file that may hold the choice cannot be read or is not valid TOML,
+            or headers that it gives are no JSON.
     """
-    found = _Settings(environ, folder or Path.cwd())
+    found = _Settings(environ, folder or working_folder())
     url, source = found.find("PREFECT_API_URL", "api", "url")
     return ConfiguredApi(str(url), source, _headers(found)) if url else None
 
@@ -69,7 +71,7 @@ class _Settings:
     """Where Prefect looks for its settings, in its order."""
 
     def __init__(self, environ: Mapping[str, str], folder: Path) -> None:
-        dotenv = {name: value or "" for name, value in dotenv_values(folder / ".env").items()}
+        dotenv = _dotenv(folder / ".env")
         profile_path, profile = _profile(environ, dotenv)
         self._named: tuple[tuple[Mapping[str, Any], str], ...] = (
             (environ, "the environment variable {name}"),
@@ -119,19 +121,40 @@ def _profile(
 ) -> tuple[Path, Mapping[str, Any]]:
     home = Path(environ.get("PREFECT_HOME") or "~/.prefect")
     named = environ.get("PREFECT_PROFILES_PATH") or dotenv.get("PREFECT_PROFILES_PATH")
-    path = Path(named or home / "profiles.toml").expanduser()
+    try:
+        path = Path(named or home / "profiles.toml").expanduser()
+    except RuntimeError:  # no home folder, so no profile in it
+        return home, {}
     content = _toml(path)
     active = environ.get("PREFECT_PROFILE") or content.get("active")
     return path, content.get("profiles", {}).get(active, {})
 
 
 def _toml(path: Path) -> dict[str, Any]:
+    text = _text(path)
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return {}
+        return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigurationError(
             f"{path} is not valid TOML ({error})",
+            hint="It may name the Prefect API to use; repair it or move it away",
+        ) from error
+
+
+def _dotenv(path: Path) -> dict[str, str]:
+    found = dotenv_values(stream=io.StringIO(_text(path)))
+    return {name: value or "" for name, value in found.items()}
+
+
+def _text(path: Path) -> str:
+    """What a settings file says; "" if there is none."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except (FileNotFoundError, NotADirectoryError):
+        return ""
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no UTF-8"
+        raise ConfigurationError(
+            f"{path} cannot be read ({reason})",
             hint="It may name the Prefect API to use; repair it or move it away",
         ) from error

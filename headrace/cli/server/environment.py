@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 
 from headrace.cli.server.address import LOOPBACK, api_url
 from headrace.cli.server.bytecode import bytecode_environment, prefect_source
@@ -91,7 +92,7 @@ def server_environment(
         **_SILENCE,
         **bytecode_environment(environ),
         "PREFECT_HOME": str(folder.path),
-        "PREFECT_SERVER_DATABASE_CONNECTION_URL": f"sqlite+aiosqlite:///{folder.database}",
+        "PREFECT_SERVER_DATABASE_CONNECTION_URL": _database_url(folder),
         "PREFECT_API_URL": api_url(port),
         "PREFECT_UI_API_URL": api_url(port),
         "PREFECT_SERVER_API_HOST": LOOPBACK,
@@ -121,6 +122,33 @@ def configured_environment(environ: Mapping[str, str] = os.environ) -> dict[str,
 
 def _unless_set(defaults: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:
     return {name: environ.get(name) or value for name, value in defaults.items()}
+
+
+def prefect_home(home: Path, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Where Prefect's client keeps its files if the user has no home folder that can be written.
+
+    Without one (a container with a user id of its own, a read-only home) it cannot be imported, or
+    warns each time.
+
+    Args:
+        home: `HEADRACE_HOME`.
+        environ: the environment variables.
+    """
+    if environ.get("PREFECT_HOME"):
+        return {}
+    try:
+        usual = Path("~/.prefect").expanduser()
+        if usual.is_dir() or (os.access(usual.parent, os.W_OK | os.X_OK) and usual.parent.is_dir()):
+            return {}
+    except (RuntimeError, OSError):  # there is none, or it may not be looked at
+        pass
+    return {"PREFECT_HOME": str(home / "prefect-client")}
+
+
+def _database_url(folder: StateFolder) -> str:
+    # The server runs in this folder. In a URL, what follows a question mark is no part of the path.
+    path = str(folder.database)
+    return f"sqlite+aiosqlite:///{folder.database.name if '?' in path else path}"
 
 
 def _pages(folder: StateFolder) -> dict[str, str]:

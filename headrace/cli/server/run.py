@@ -12,7 +12,11 @@ from pathlib import Path
 
 from headrace.cli.common import logs_are_json
 from headrace.cli.server.configured import configured_api
-from headrace.cli.server.environment import client_environment, configured_environment
+from headrace.cli.server.environment import (
+    client_environment,
+    configured_environment,
+    prefect_home,
+)
 from headrace.cli.server.exit import drain
 from headrace.cli.server.managed import ManagedServer, RunningServer
 from headrace.stopping import STOP, StopEvent
@@ -76,7 +80,7 @@ def api_for_run(
     configured = configured_api()
     if configured is not None:
         say(f"Prefect API: {configured.api_url} (from {configured.source})")
-        with _environment(configured_environment()):
+        with _environment({**configured_environment(), **prefect_home(home)}):
             yield RunApi(configured.api_url, configured.ui_url, "configured")
         return
     with managed_api(home, say=say, while_starting=while_starting, stop=stop) as api:
@@ -92,17 +96,21 @@ def managed_api(
     stop: StopEvent = STOP,
 ) -> Iterator[RunApi]:
     """Do as `api_for_run` does where nothing is configured, whatever is configured."""
+
+    def of_client(server: RunningServer) -> dict[str, str]:
+        return {**client_environment(server.port), **prefect_home(home)}
+
     with ExitStack() as environment:
 
         def starting(server: RunningServer) -> None:
             say("Starting a Prefect server for this command (some seconds)")
-            environment.enter_context(_environment(client_environment(server.port)))
+            environment.enter_context(_environment(of_client(server)))
             while_starting()
 
         managed = ManagedServer(home, stop=stop)
         with managed.used(while_starting=starting) as server:
             if not server.started_now:
-                environment.enter_context(_environment(client_environment(server.port)))
+                environment.enter_context(_environment(of_client(server)))
             origin = "up" if server.record.kept else "temporary"
             say(_where(server))
             try:
