@@ -18,6 +18,7 @@ from headrace.run.report import (
     Status,
     duration,
     ended,
+    error_lines,
     markdown_table,
     plain,
 )
@@ -96,10 +97,7 @@ class ProductAudit:
 
     def lines(self) -> list[str]:
         """What was found, a line each; what is wrong comes first."""
-        lines = []
-        if self.error:
-            lines.append(f"{self.product}: {self.error.removeprefix(f'{self.product}: ')}")
-        lines += [finding.described() for finding in self.findings[:_SHOWN]]
+        lines = [finding.described() for finding in self.findings[:_SHOWN]]
         left = len(self.findings) - _SHOWN
         if left > 0:
             lines.append(f"{self.product}: and {left:,} more findings; --json has them all")
@@ -304,7 +302,11 @@ class AuditReport(Report):
     def remarks(self) -> list[str]:
         """What was done, then what was found, a line each."""
         done = self.healing.lines() if self.healing else []
-        return [*done, *(line for each in self.products for line in each.lines())]
+        return [*done, *self._found()]
+
+    def _found(self) -> list[str]:
+        errors = error_lines((each.product, each.error) for each in self.products)
+        return [*errors, *(line for each in self.products for line in each.lines())]
 
     def markdown(self) -> str:
         """The audit as an artifact; after a healing, with what was before."""
@@ -315,5 +317,5 @@ class AuditReport(Report):
             lines += [f"- {plain(line)}" for line in self.healing.lines()] or ["- nothing"]
             lines += ["", "### After", ""]
         lines += [*markdown_table([each.as_row() for each in self.products]), ""]
-        lines += [f"- {plain(line)}" for each in self.products for line in each.lines()]
+        lines += [f"- {plain(line)}" for line in self._found()]
         return "\n".join(lines)

@@ -16,6 +16,7 @@ from headrace.run.report import (
     combined,
     duration,
     ended,
+    error_lines,
 )
 
 
@@ -116,13 +117,7 @@ class Summary(Report):
 
     def remarks(self) -> list[str]:
         """A line per error, with the products that it met, and one per product that lacks some."""
-        met: dict[str, list[str]] = {}
-        for each in self.products:
-            if each.error:
-                met.setdefault(each.error.removeprefix(f"{each.product}: "), []).append(
-                    each.product
-                )
-        lines = [f"{', '.join(products)}: {error}" for error, products in met.items()]
+        lines = error_lines((each.product, each.error) for each in self.products)
         return lines + [
             f"{each.product}: missing {each.missing.words()}"
             for each in self.products

@@ -46,6 +46,19 @@ def combined(statuses: Iterable[Status]) -> Status:
     return Status.FAILED if found == {Status.FAILED} else Status.PARTIAL
 
 
+def error_lines(errors: Iterable[tuple[str, str]]) -> list[str]:
+    """A line for each error, with the parts of the run (products) that it met.
+
+    Args:
+        errors: part and error; an empty error is none.
+    """
+    met: dict[str, list[str]] = {}
+    for part, error in errors:
+        if error:
+            met.setdefault(error.removeprefix(f"{part}: "), []).append(part)
+    return [f"{', '.join(parts)}: {error}" for error, parts in met.items()]
+
+
 @dataclass(frozen=True, slots=True)
 class QuotaUse:
     """How much of the quota a run used; without a limit, the last two are None.

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from contextvars import copy_context
+from datetime import UTC, datetime
 from pathlib import Path
 from threading import Thread
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from support.exchange import rows_of
 from support.pulls import assert_lake_equals_source, run_backfill
 
 from headrace.audit.exceptions import NothingToAudit, NotInLake
 from headrace.audit.report import AuditReport, ProductAudit
 from headrace.errors import ConfigurationError, HeadraceError
+from headrace.lake import open_lake
 from headrace.lake.exceptions import LakeUnusable
 from headrace.run.report import Status
 from headrace.sim import Fault, Respond, SimulatedExchange
@@ -171,3 +175,25 @@ def test_what_cannot_be_audited_is_refused_and_nothing_is_made(lake: Path) -> No
     assert run_audit("http://127.0.0.1:1", lake, offline=True).status is Status.DONE
     with pytest.raises(HeadraceError, match=r"127\.0\.0\.1"):
         run_audit("http://127.0.0.1:1", lake)
+
+
+@pytest.mark.parametrize(("status", "heal"), [(503, False), (403, True)])
+def test_an_exchange_that_answers_nothing_ends_the_audit_once_with_one_message(
+    lake: Path, monkeypatch: pytest.MonkeyPatch, status: int, *, heal: bool
+) -> None:
+    monkeypatch.setenv("HEADRACE_BREAKER_COOLDOWN_S", "0.3")
+    raw, page = open_lake(lake).raw("coinbase"), rows_of(list(range(1, 1001)))
+    products = [f"P{number}-USD" for number in range(9)]
+    for product in products:
+        rows = pa.Table.from_batches([page])
+        raw.write(product, 1, 1000, rows, source="127.0.0.1", fetched_at=datetime.now(UTC))
+    with SimulatedExchange(*(f"{product}:1000" for product in products)) as sim:
+        sim.add_fault(Fault(action=Respond(status=status), endpoint="any"))
+        report = run_audit(sim, lake, *products, workers=6, outage_limit_s=1, heal=heal)
+        asked = sim.stats()["requests"]
+    assert report.status is Status.FAILED
+    causes = [line for line in report.remarks() if "outage limit" in line or "in a row" in line]
+    assert len(causes) == 1
+    assert causes[0].count("-USD") >= len(products) - 6
+    # Five, what was in flight, and the probes of a second.
+    assert asked <= 5 + 6 + 4

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 from rich.console import Console
 
-from headrace.audit.report import AuditReport, Healing, RepairReceipt
+from headrace.audit.report import AuditReport, Healing, ProductAudit, RepairReceipt
 from headrace.cli.display import show
 from headrace.run.report import Status
 from tests.support.audits import PRODUCT, Bench
@@ -67,3 +68,11 @@ def test_markdown_tells_before_and_after_and_takes_no_markup_from_outside(bench:
     assert text.index("### Before") < text.index("### Done") < text.index("### After")
     assert "\\<b\\>\\*no\\*\\</b\\>" in text
     assert text.count("| BTC\\-USD |") == 2
+
+
+def test_an_error_that_many_products_met_is_one_line(bench: Bench) -> None:
+    told = report(bench)
+    away = [ProductAudit(name, Status.FAILED, error="the host is away") for name in ("A", "B")]
+    alone = ProductAudit("C", Status.FAILED, error="C: its part cannot be read")
+    several = replace(told, products=(*away, alone))
+    assert several.remarks() == ["A, B: the host is away", "C: its part cannot be read"]
