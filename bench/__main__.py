@@ -9,6 +9,7 @@ BENCHES = {
     "backfill": "bench.backfill",
     "lake": "bench.lake",
     "looker": "bench.looker",
+    "nothing-new": "bench.nothing_new",
     "quota": "bench.quota.run",
     "sot": "bench.sot",
     "sot-cql": "bench.sot_cql",

@@ -11,14 +11,14 @@ import sys
 import time
 
 from headrace.cli.display import Display
-from headrace.cli.pull import summary_of
+from headrace.cli.running import report_of
 from headrace.cli.server import bounded_exit
 
 
 def main(url: str, product: str, folder: str) -> None:
     """Run the backfill flow and print CPU seconds, wall seconds and peak memory."""
     began_cpu, began = time.process_time(), time.monotonic()
-    summary = summary_of(
+    summary = report_of(
         "backfill",
         {"products": [product], "lake": folder, "base_url": url, "rate": "none"},
         Display(quiet=True),
