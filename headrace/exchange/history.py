@@ -15,7 +15,6 @@ from headrace.exchange.proof import (
     Sight,
     check_agrees,
     check_reaches,
-    check_shows,
     unchecked,
 )
 from headrace.quota import Lane
@@ -24,6 +23,8 @@ from headrace.quota import Lane
 _EMPTY_TO_BELIEVE = 12
 #: So many answers to different cursors have to end with a trade before it is the first.
 _ENDS_TO_BELIEVE = 3
+#: A search for the first trade takes some 30 answers, or 80 among ids of 63 bits.
+_MOST_LOOKS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,17 +121,21 @@ def first_id(
     nothing is and ids that exist. It ends when three answers to different cursors show the same
     trade as their last, and are short: an empty answer is a hint, and proves nothing. No cursor
     below 1 is sent.
+
+    Raises:
+        Contradiction: the answers do not agree.
+        ExchangeError: as the client's.
     """
-    exists, nothing_below = newest.first_id, 1
+    exists, nothing_below, shown = newest.first_id, 1, newest
     ends: set[int | None] = set()
     looks: list[Sight] = [newest, lowest]
-    while True:
+    for _ in range(_MOST_LOOKS):
         for page in looks:
             if not len(page):
                 nothing_below = max(nothing_below, page.after or 1)
                 continue
             if page.first_id < exists:
-                exists, ends = page.first_id, set()
+                exists, ends, shown = page.first_id, set(), page
             if page.first_id == exists and not page.full:
                 ends.add(page.after)
         if nothing_below > exists:
@@ -138,13 +143,16 @@ def first_id(
         if exists == 1 or len(ends) >= _ENDS_TO_BELIEVE:
             return exists
         if ends or exists - nothing_below <= PAGE_LIMIT:
-            # Of a page that was cut short, the first would show one row, the others just as many.
-            probes = (exists + 1, exists + PAGE_LIMIT // 2, exists + PAGE_LIMIT // 4)
+            # A page that was cut short would have to be cut at the same trade each time.
+            probes = (exists + 1, exists + PAGE_LIMIT // 4, exists + PAGE_LIMIT // 8)
             probe = next(at for at in probes if at not in ends)
         else:
             probe = (nothing_below + exists) // 2
-        check = partial(check_shows, trade_id=exists)
+        check = partial(check_agrees, other=shown)
         looks = [sight(client, product, probe, lane, check)]
+    raise Contradiction(
+        f"{_MOST_LOOKS} answers do not agree where its history begins", product=product
+    )
 
 
 def first_id_since(

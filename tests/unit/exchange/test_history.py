@@ -127,6 +127,18 @@ def test_that_there_is_no_trade_takes_a_dozen_answers():
     assert client.requests == 12
 
 
+def test_answers_that_never_agree_where_a_history_begins_are_given_up():
+    class Undecided(FakeClient):
+        def page(self, product, after, **options):
+            page = super().page(product, after, **options)
+            # Never short, so that nothing says that it ends.
+            return Page(product, after, page.trades, len(page))
+
+    client = Undecided(range(5_000, 9_001))
+    with pytest.raises(Contradiction, match="do not agree where its history begins"):
+        first_of(client, 9_000)
+
+
 class WithABadRow(FakeClient):
     """One of its rows cannot be kept; who asks for its page alone hears so, again and again."""
 
