@@ -209,7 +209,7 @@ class Healing:
             for receipt in self.repaired
             for step in receipt.repairs
         ]
-        lines += [f"{each.product}: {each.error}" for each in self.repaired if each.error]
+        lines += error_lines((each.product, each.error) for each in self.repaired)
         for fetched in self.fetched:
             reason = f" ({fetched.error})" if fetched.error else ""
             lines.append(f"{fetched.product}: fetched {fetched.new_rows:,} trades{reason}")
