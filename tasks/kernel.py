@@ -11,6 +11,7 @@ run's id instead and look up the rest here; the pools are threads, so that is on
 
 from __future__ import annotations
 
+import json
 import logging
 import time
 from collections.abc import Callable, Iterator
@@ -26,6 +27,8 @@ from prefect.artifacts import (
     create_table_artifact,
     update_progress_artifact,
 )
+from prefect.client.orchestration import get_client
+from prefect.context import FlowRunContext
 from prefect.runtime import flow_run
 from prefect.states import Cancelled, Completed, Failed, State
 
@@ -260,10 +263,36 @@ def conclude(run: PipelineRun[Any], report: Told, *, links: str = "") -> State[T
     Args:
         links: Markdown that the summary closes with.
     """
+    report = _of_all_attempts(report)
     for ended in run.on_end:
         ended(report)
     _publish(report, links)
     return conclude_refused(report)
+
+
+#: The label of a flow run that keeps what its attempts have done so far, as JSON.
+_COUNTS_LABEL = "headrace.counts"
+
+
+def _of_all_attempts(report: Told) -> Told:
+    """The report of the whole run: one that was retried in the UI is one run in several attempts.
+
+    Only runs of a deployment can be retried. What an attempt did that was killed is in the lake,
+    but not in the report.
+    """
+    context = FlowRunContext.get()
+    if context is None or context.flow_run is None or context.flow_run.deployment_id is None:
+        return report
+    kept = context.flow_run.labels.get(_COUNTS_LABEL)
+    if isinstance(kept, str):
+        report = report.plus(json.loads(kept))
+    try:
+        with get_client(sync_client=True) as client:
+            labels = {_COUNTS_LABEL: json.dumps(report.counts())}
+            client.update_flow_run_labels(context.flow_run.id, labels)
+    except API_ERRORS as error:
+        log.info("a retry of this run will not know what it did: %s", error)
+    return report
 
 
 def conclude_refused(report: Told) -> State[Told]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from headrace.pull.receipts import PlanReceipt, ProductReceipt
 from headrace.run.report import (
@@ -14,10 +14,16 @@ from headrace.run.report import (
     Sheet,
     Status,
     combined,
+    counted,
     duration,
     ended,
     error_lines,
+    with_counts,
 )
+
+#: What adds up over attempts: of the run, and of each product.
+_COSTS = ("requests", "throttled", "retries", "elapsed_s")
+_DONE = ("new_rows", "pages", "requests")
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +129,21 @@ class Summary(Report):
             for each in self.products
             if each.missing
         ]
+
+    def counts(self) -> dict[str, float]:
+        """Requests, and of each product what this run did."""
+        counts = {name: getattr(self, name) for name in _COSTS}
+        for each in self.products:
+            counts |= counted(each.product, _DONE, each)
+        return counts
+
+    def plus(self, earlier: Mapping[str, float]) -> Summary:
+        """With what earlier attempts of the same run did."""
+        return replace(
+            self,
+            **{name: getattr(self, name) + earlier.get(name, 0) for name in _COSTS},
+            products=tuple(with_counts(r.product, _DONE, r, earlier) for r in self.products),
+        )
 
     def log_facts(self) -> Row:
         """Requests and trades too."""

@@ -9,14 +9,15 @@ from __future__ import annotations
 import logging
 import re
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self, TypeVar
 
 log = logging.getLogger(__name__)
 
 Row = dict[str, Any]
+T = TypeVar("T")
 
 
 class Status(StrEnum):
@@ -133,6 +134,14 @@ class Report:
         """The outcome in one line: the message of the run's state."""
         return f"{self.title()}: {self.totals()}"
 
+    def counts(self) -> dict[str, float]:
+        """What adds up over the attempts of a run that was retried in the UI."""
+        return {"elapsed_s": self.elapsed_s}
+
+    def plus(self, earlier: Mapping[str, float]) -> Self:
+        """This report with the `counts` of earlier attempts of the same run added."""
+        return replace(self, elapsed_s=self.elapsed_s + earlier.get("elapsed_s", 0.0))  # type: ignore[type-var]
+
     def log_facts(self) -> Row:
         """What the line of the run's end says as facts, beside its text."""
         return {
@@ -176,6 +185,19 @@ def _cell(value: object) -> str:
     if value is None:
         return ""
     return f"{value:,}" if isinstance(value, int | float) else plain(str(value))
+
+
+def counted(part: str, fields: Sequence[str], receipt: Any) -> dict[str, float]:
+    """`counts` of one part of a run, such as a product."""
+    return {f"{part}.{name}": getattr(receipt, name) for name in fields}
+
+
+def with_counts(part: str, fields: Sequence[str], receipt: T, earlier: Mapping[str, float]) -> T:
+    """The receipt of one part with the counts of earlier attempts added."""
+    added = {
+        name: getattr(receipt, name) + int(earlier.get(f"{part}.{name}", 0)) for name in fields
+    }
+    return replace(receipt, **added)  # type: ignore[type-var]
 
 
 _ENDINGS = {

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from headrace.leases import LeaseHeld
@@ -71,6 +71,22 @@ class SotReport(Report):
             **self.details,
             "problems": list(self.problems),
         }
+
+    def counts(self) -> dict[str, float]:
+        """Records written, if it was a write."""
+        written = self.details.get("written")
+        return {**Report.counts(self), **({} if written is None else {"written": written})}
+
+    def plus(self, earlier: Mapping[str, float]) -> SotReport:
+        """With what earlier attempts of the same run wrote."""
+        before = int(earlier.get("written", 0))
+        if not before:
+            return Report.plus(self, earlier)
+        return replace(
+            Report.plus(self, earlier),
+            message=f"{self.message}; {before:,} by earlier attempts",
+            details={**self.details, "written": self.details.get("written", 0) + before},
+        )
 
     def title(self) -> str:
         """Which command it was."""

@@ -218,6 +218,24 @@ def test_another_start_is_cancelled_while_one_is_at_work(server: Server, slow: d
     assert third["state_type"] == "COMPLETED"
 
 
+def test_a_run_that_is_retried_in_the_ui_reports_all_its_attempts(
+    server: Server, sim: SimulatedExchange
+) -> None:
+    sim.add_fault("respond,status=404,product=ETH-USD,calls=1")
+    run_id = server.start("backfill/on-demand", products=["BTC-USD", "ETH-USD"], lake="retried")
+    first = server.ended(run_id)
+    assert (first["state_type"], first["state"]["name"]) == ("FAILED", "Partial")
+    assert "26,400 new trades" in first["state"]["message"]
+
+    again = {"state": {"type": "SCHEDULED", "name": "AwaitingRetry"}}
+    server.ask("POST", f"/flow_runs/{run_id}/set_state", again)
+    wait_until(lambda: server.run(run_id)["state_type"] == "COMPLETED", 120, "the second attempt")
+    second = server.run(run_id)
+    assert second["run_count"] == 2
+    assert "28,900 new trades" in second["state"]["message"]
+    assert len(rows(server.folder / "retried", "ETH-USD")) == sim.newest_id("ETH-USD")
+
+
 def services_of(server: Server) -> set[int]:
     """The processes that `up` keeps; a run that a schedule has just begun is none of them."""
     return {

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from headrace.run.report import (
@@ -12,10 +13,16 @@ from headrace.run.report import (
     Row,
     Sheet,
     Status,
+    counted,
     duration,
     ended,
     plain,
+    with_counts,
 )
+
+#: What adds up over attempts: of the run, and of each type.
+_COSTS = ("requests", "throttled", "retries", "logins", "elapsed_s")
+_DONE = ("new", "changed", "unchanged", "returned", "deleted", "requests")
 
 #: Names that one remark spells out.
 _FEW = 5
@@ -221,6 +228,21 @@ class ExtractSummary(Report):
                 "the checkpoint in Prefect is older than the vault; the vault is what counts"
             )
         return lines
+
+    def counts(self) -> dict[str, float]:
+        """Requests, and of each type what this run did."""
+        counts = {name: getattr(self, name) for name in _COSTS}
+        for each in self.types:
+            counts |= counted(each.type, _DONE, each)
+        return counts
+
+    def plus(self, earlier: Mapping[str, float]) -> ExtractSummary:
+        """With what earlier attempts of the same run did."""
+        return replace(
+            self,
+            **{name: getattr(self, name) + earlier.get(name, 0) for name in _COSTS},
+            types=tuple(with_counts(r.type, _DONE, r, earlier) for r in self.types),
+        )
 
     def facts(self) -> list[str]:
         """Requests, quota, vault."""

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from headrace.coverage import IntervalSet
+from headrace.coverage import EMPTY, IntervalSet
 from headrace.pull.receipts import PlanReceipt, ProductReceipt
 from headrace.pull.report import Summary, overall
 from headrace.run.report import QuotaUse, Status, combined, duration
@@ -173,3 +173,16 @@ def test_what_comes_from_outside_is_no_markup_in_the_ui():
 )
 def test_durations_in_words(seconds, words):
     assert duration(seconds) == words
+
+
+def test_attempts_of_one_run_add_up_and_the_last_says_what_is_there():
+    first = summary(
+        receipt(PARTIAL, new_rows=700, pages=1, requests=3, missing=IntervalSet.of((1, 9)))
+    )
+    last = summary(receipt(DONE, new_rows=9, pages=1, requests=1), requests=2)
+    whole = last.plus(first.counts())
+    [product] = whole.products
+    assert (product.new_rows, product.pages, product.requests) == (709, 2, 4)
+    assert (product.status, product.missing) == (DONE, EMPTY)
+    assert (whole.requests, whole.retries, whole.elapsed_s) == (1236, 4, 8.5)
+    assert whole.plus({}) == whole
