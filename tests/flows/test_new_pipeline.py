@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated
+from uuid import UUID
 
 import pytest
 from prefect import task
 from prefect.client.orchestration import get_client
+from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRunId
 from prefect.states import State
 from pydantic import Field
 
@@ -83,7 +85,8 @@ def test_its_report_is_the_data_of_its_state_and_in_the_ui(example, lake):
     assert report.parts == {"BTC-USD": 3, "ETH-USD": 0}
     assert state.message == "parts counted: 3 parts"
     with get_client(sync_client=True) as client:
-        keys = {artifact.key for artifact in client.read_artifacts()}
+        of_the_run = ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[UUID(report.run)]))
+        keys = {each.key for each in client.read_artifacts(artifact_filter=of_the_run)}
     assert {"headrace-count", "headrace-summary", "headrace-progress"} <= keys
 
 
