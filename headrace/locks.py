@@ -10,6 +10,7 @@ that process. The kernel lists the holders (`proc_locks(5)`): nothing has to be 
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import logging
 import os
@@ -41,6 +42,7 @@ _LATE_PAUSE_S = 0.1
 # have been: it must not use up the limit.
 _LONGEST_COUNTED_S = 1.0
 
+_NO_LOCKS = {errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS}
 _LOCKS = Path("/proc/locks")
 #: The bytes of a SQLite file, and of its -shm file, that a writer locks
 #: (https://www.sqlite.org/walformat.html, "WAL_WRITE_LOCK"; os.h, "PENDING_BYTE").
@@ -144,11 +146,20 @@ def lock(
 
 
 def try_lock(descriptor: int, *, shared: bool = False) -> bool:
-    """Lock the open file unless another holder has it; whether it is locked now."""
+    """Lock the open file unless another holder has it; whether it is locked now.
+
+    Raises:
+        OSError: it cannot be locked; the text says so if its file system has no file locks.
+    """
     try:
         fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            raise
+        problem = f"{error.strerror}: the file system has no file locks; use one that has"
+        raise OSError(error.errno, problem) from error
     return True
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
 from headrace.errors import ConfigurationError
+from headrace.locks import lock
+
+_NO_HARD_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
 
 
 def user_path(text: str | Path) -> Path:
@@ -45,3 +49,36 @@ def working_folder() -> Path:
             f"the folder in which this was started cannot be used ({error.strerror})",
             hint="Change to another folder (cd), then run it again",
         ) from error
+
+
+def publish_new(draft: Path, path: Path) -> bool:
+    """Give a complete file its name, unless another file has it; return whether it was free.
+
+    `draft` is in the same folder, and may be gone afterwards.
+
+    Raises:
+        LockTimeout: on a file system without hard links, another process kept the folder locked.
+        OSError: the file system does not take it.
+    """
+    try:
+        path.hardlink_to(draft)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        if error.errno not in _NO_HARD_LINKS:
+            raise
+        return _rename_new(draft, path)
+    return True
+
+
+def _rename_new(draft: Path, path: Path) -> bool:
+    """The same without hard links (FAT, some network file systems): one process at a time."""
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        lock(folder, path.parent)
+        if path.exists():
+            return False
+        draft.rename(path)
+    finally:
+        os.close(folder)
+    return True

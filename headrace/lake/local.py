@@ -26,13 +26,12 @@ from headrace.lake.exceptions import (
 )
 from headrace.lake.store import PROBE_KEY, Guard, StoredObject, unguarded
 from headrace.locks import try_lock
-from headrace.paths import real_path
+from headrace.paths import publish_new, real_path
 
 _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{16}\.tmp")
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _DENIED = {errno.EACCES, errno.EPERM, errno.EROFS}
 _UNUSABLE = {errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENAMETOOLONG, errno.ELOOP}
-_NO_HARD_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
 
 
 class LocalStore:
@@ -61,7 +60,7 @@ class LocalStore:
 
     def put_if_absent(self, key: str, content: bytes, *, guard: Guard = unguarded) -> bool:
         """See `Store.put_if_absent`. A hard link fails if the name is taken, a rename would not."""
-        return self._write(key, content, _link, guard)
+        return self._write(key, content, publish_new, guard)
 
     def get(self, key: str) -> bytes:
         """See `Store.get`."""
@@ -192,21 +191,6 @@ def _write_all(descriptor: int, content: bytes) -> None:
 
 def _replace(temporary: Path, path: Path) -> bool:
     temporary.replace(path)
-    return True
-
-
-def _link(temporary: Path, path: Path) -> bool:
-    try:
-        path.hardlink_to(temporary)
-    except FileExistsError:
-        return False
-    except OSError as error:
-        if error.errno not in _NO_HARD_LINKS:
-            raise
-        # A file system without hard links: the lease, which lets one writer in, has to suffice.
-        if path.exists():
-            return False
-        return _replace(temporary, path)
     return True
 
 

@@ -22,6 +22,7 @@ from headrace.leases.machine import THIS_MACHINE, Machine
 from headrace.leases.model import Grant, Holder, Row
 from headrace.leases.store import LeaseStore
 from headrace.locks import sqlite_holders
+from headrace.paths import publish_new
 
 FILE_NAME = "leases.sqlite"
 
@@ -122,12 +123,10 @@ class SqliteLeases(LeaseStore):
             try:
                 with closing(sqlite3.connect(draft, isolation_level=None)) as db:
                     db.executescript(_SCHEMA)
-                os.link(draft, self.path)
+                publish_new(draft, self.path)  # unless another process was first
             finally:
                 for leftover in draft.parent.glob(f"{draft.name}*"):
                     leftover.unlink()
-        except FileExistsError:
-            pass  # another process was first
         except (OSError, sqlite3.OperationalError) as error:
             raise LeaseStoreUnavailable(self.where, str(error)) from error
 

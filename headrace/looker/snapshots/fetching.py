@@ -14,7 +14,7 @@ from headrace.lake.store import Store
 from headrace.looker.snapshots.exceptions import SnapshotDamaged, TargetTaken
 from headrace.looker.snapshots.manifest import Part, Snapshot
 from headrace.looker.vault import Vault, VaultUnusable
-from headrace.paths import real_path
+from headrace.paths import publish_new, real_path
 from headrace.stopping import STOP, StopEvent
 
 _CHUNK = 4 << 20
@@ -44,9 +44,8 @@ def fetch(store: Store, snapshot: Snapshot, target: Path, *, stop: StopEvent = S
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         _write(store, snapshot, draft, stop)
         Vault.open(draft).close()
-        os.link(draft, target)
-    except FileExistsError as error:
-        raise TargetTaken(target) from error
+        if not publish_new(draft, target):
+            raise TargetTaken(target)
     except OSError as error:
         raise VaultUnusable(target, error.strerror or str(error)) from error
     finally:

@@ -28,7 +28,7 @@ from headrace.looker.vault.exceptions import (
     VaultTooNew,
     VaultUnusable,
 )
-from headrace.paths import real_path
+from headrace.paths import publish_new, real_path
 
 #: How long another process is waited for, be it for the lock or for SQLite's own.
 BUSY_TIMEOUT_S = 60.0
@@ -187,9 +187,7 @@ class VaultFile:
                     step(db)
                 db.execute(f"PRAGMA user_version = {len(self._migrations)}")
                 db.execute("COMMIT")
-            os.link(draft, self.path)
-        except FileExistsError:
-            pass  # another process was first
+            publish_new(draft, self.path)  # unless another process was first
         finally:
             for leftover in draft.parent.glob(f"{draft.name}*"):
                 leftover.unlink()

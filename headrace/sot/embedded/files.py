@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import secrets
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from xxhash import xxh3_64_intdigest
 
+from headrace.paths import publish_new
 from headrace.sot.embedded.entry import FORMAT
 from headrace.sot.embedded.walk import TornTail
 
@@ -46,8 +46,7 @@ def create_volume(path: Path, number: int) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-        with suppress(FileExistsError):  # another process was first
-            os.link(draft, path)
+        publish_new(draft, path)  # unless another process was first
     finally:
         draft.unlink(missing_ok=True)
     sync_folder(path.parent)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import re
 import secrets
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 import msgspec
 from xxhash import xxh3_64_hexdigest
 
+from headrace.paths import publish_new
 from headrace.sot.embedded.files import sync_folder, write_all
 from headrace.sot.exceptions import DamagedLog, NewerLog, StoreMisconfigured, StoreUnavailable
 
@@ -92,8 +92,7 @@ def _make(folder: Path, path: Path, volumes: int) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-        with suppress(FileExistsError):  # another process was first
-            os.link(draft, path)
+        publish_new(draft, path)  # unless another process was first
     finally:
         draft.unlink(missing_ok=True)
     sync_folder(folder)
