@@ -11,8 +11,8 @@ from blocks.documents import SAVE_PATIENCE_S, Documents
 from headrace.exchange.transport import Timeouts
 from headrace.looker.client import LookerConnection
 from headrace.looker.client.connection import DEFAULT_TIMEOUTS
+from headrace.looker.exceptions import CheckpointUnusable
 from headrace.looker.extract.checkpoint import TypeCheckpoint, read_type_checkpoint
-from headrace.looker.extract.exceptions import CheckpointUnusable
 from headrace.pull.turns import lake_tag
 from headrace.stopping import STOP, StopEvent
 

@@ -12,9 +12,9 @@ from typing import Any
 from prefect.states import Completed, Failed, State
 from prefect.task_runners import ThreadPoolTaskRunner
 
+from headrace.looker.exceptions import CheckpointUnusable
 from headrace.looker.extract.checkpoint import TypeCheckpoint
 from headrace.looker.extract.context import Piece
-from headrace.looker.extract.exceptions import CheckpointUnusable
 from headrace.looker.extract.job import TypeJob
 from headrace.looker.extract.receipts import ExtractSummary, RangeReceipt, TypeReceipt
 from headrace.looker.extract.session import ending_of

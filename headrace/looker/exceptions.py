@@ -1,10 +1,14 @@
-"""What can go wrong with Looker's content, each with the data that says where."""
+"""What can go wrong with Looker's content, each with the data that says where.
+
+What the server answers is in `headrace.looker.client.exceptions`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
-from headrace.errors import ConfigurationError, HeadraceError
+from headrace.errors import ConfigurationError, HeadraceError, StateError
 
 
 class LookerError(HeadraceError):
@@ -36,3 +40,254 @@ class ItemRefused(LookerError):
             f"{type_}: a body was refused: {reason} ({self.excerpt})",
             hint="Nothing was stored for it; ask Looker for this item alone to see what it says",
         )
+
+
+_WAY_OUT = (
+    "It was left as it is. Make sure that nothing uses it, move it (with its -wal and -shm) away, "
+    "then `headrace looker snapshot fetch` brings back a copy, or `headrace looker extract` "
+    "makes a new one"
+)
+
+
+class VaultMissing(ConfigurationError):
+    """There is no vault at the path."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(
+            f"there is no vault at {path}",
+            hint="Make it with `headrace looker extract`, or name another with --vault",
+        )
+        self.path = path
+
+
+class VaultUnusable(ConfigurationError):
+    """The path cannot hold a vault: a folder, no permission, no space."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(
+            f"the vault {path} cannot be used: {reason}",
+            hint="Look at the path, its permissions and the disk",
+        )
+        self.path = path
+        self.reason = reason
+
+
+class VaultForeign(StateError):
+    """The file exists and is not a vault: empty, text, or a database of something else."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(
+            f"{path} is not a vault of Headrace: {reason}",
+            hint="It was left as it is; name another file with --vault",
+        )
+        self.path = path
+        self.reason = reason
+
+
+class VaultDamaged(StateError):
+    """The file is a vault, and SQLite or a hash says that it is not whole."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(f"the vault {path} is damaged: {reason}", hint=_WAY_OUT)
+        self.path = path
+        self.reason = reason
+
+
+class BodyDamaged(VaultDamaged):
+    """One stored body is not what it was; the rest of the vault may be whole."""
+
+    def __init__(self, path: Path, type_: str, item_id: str, version: int, wrong: str) -> None:
+        super().__init__(path, f"version {version} of {type_} {item_id!r} {wrong}")
+        self.type = type_
+        self.id = item_id
+        self.version = version
+        self.wrong = wrong
+
+
+class VaultTooNew(StateError):
+    """A later version of Headrace wrote the file."""
+
+    def __init__(self, path: Path, found: int, known: int) -> None:
+        super().__init__(
+            f"the vault {path} has schema version {found}, this version of headrace knows {known}",
+            hint="Upgrade headrace here; the file was left as it is",
+        )
+        self.path = path
+        self.found = found
+        self.known = known
+
+
+class VaultOfAnother(StateError):
+    """The vault holds the content of another Looker than the one that is asked for."""
+
+    def __init__(self, path: Path, holds: str, asked: str) -> None:
+        super().__init__(
+            f"the vault {path} holds the content of {holds}, not of {asked}",
+            hint="One vault is one Looker: name another file with --vault",
+        )
+        self.path = path
+        self.holds = holds
+        self.asked = asked
+
+
+class VaultBusy(HeadraceError):
+    """Another process kept the file locked for longer than the limit."""
+
+    def __init__(self, path: Path, reason: str, *, hint: str) -> None:
+        super().__init__(f"the vault {path} cannot be written: {reason}", hint=hint)
+        self.path = path
+        self.reason = reason
+
+
+class NoSuchSession(ConfigurationError):
+    """A session that the vault does not have."""
+
+    def __init__(self, session: int, known: str) -> None:
+        super().__init__(f"the vault has no session {session}", hint=f"Known: {known}")
+        self.session = session
+
+
+class NotInVault(ConfigurationError):
+    """An item, or a version of it, that the vault does not hold."""
+
+    def __init__(self, type_: str, item_id: str, version: int | None = None) -> None:
+        which = f"version {version} of {type_} {item_id!r}" if version else f"{type_} {item_id!r}"
+        super().__init__(f"the vault holds no {which}", hint=f"See `headrace looker list {type_}`")
+        self.type = type_
+        self.id = item_id
+        self.version = version
+
+
+class ListingIncomplete(HeadraceError):
+    """Absence was asked about although the listing that would show it is not complete."""
+
+    def __init__(self, type_: str, session: int, missing: tuple[str, ...]) -> None:
+        super().__init__(
+            f"{type_}: nothing can be called absent in session {session}, since the listing of "
+            f"{', '.join(missing)} is not complete",
+            hint="Only a complete listing without errors is evidence; the next run lists again",
+        )
+        self.type = type_
+        self.session = session
+        self.missing = missing
+
+
+class UnknownFolder(ConfigurationError):
+    """A folder that Looker does not have, or does not show to the caller."""
+
+    def __init__(self, folder_id: str) -> None:
+        super().__init__(
+            f"Looker knows no folder {folder_id!r}",
+            hint="`headrace looker list folder` shows those in the vault",
+        )
+        self.folder_id = folder_id
+
+
+class ListingShifts(HeadraceError):
+    """A listing moved between its pages faster than the gaps could be read."""
+
+    def __init__(self, type_: str, listing: str, start: int) -> None:
+        super().__init__(f"{type_}: {listing} changes at {start} while it is read")
+        self.type = type_
+        self.listing = listing
+        self.start = start
+
+
+class CheckpointUnusable(HeadraceError):
+    """A checkpoint of an extraction that is newer than this version, or damaged."""
+
+
+class NotRestorable(LookerError):
+    """The API cannot make it again, whatever is asked."""
+
+
+class NeedsAnother(LookerError):
+    """It refers to an item that is not there yet.
+
+    Attributes:
+        type, id: what is missing, by its id in the vault.
+    """
+
+    def __init__(self, type_: str, item_id: str) -> None:
+        super().__init__(
+            f"it needs {type_} {item_id}, which is not there",
+            hint=f"Restore it first (headrace looker restore {type_} {item_id}), or everything",
+        )
+        self.type = type_
+        self.id = item_id
+
+
+class TakenByAnother(LookerError):
+    """Another item stands where this one would be made."""
+
+    def __init__(self, type_: str, name: str, new_id: str) -> None:
+        super().__init__(
+            f"there is another {type_} called {name!r} at that place (id {new_id})",
+            hint="--overwrite puts this one in its place",
+        )
+        self.type = type_
+        self.new_id = new_id
+
+
+class SnapshotsUnusable(ConfigurationError):
+    """The place for snapshots cannot be worked with; found before any work was spent."""
+
+    def __init__(self, location: str, reason: str, *, hint: str = "") -> None:
+        super().__init__(f"snapshots cannot be kept in {location}: {reason}", hint=hint)
+        self.location = location
+        self.reason = reason
+
+
+class NoSuchSnapshot(ConfigurationError):
+    """No snapshot of that name, or none at all."""
+
+    def __init__(self, location: str, name: str, known: str) -> None:
+        super().__init__(f"{location} holds no snapshot {name!r}", hint=f"Known: {known}")
+        self.location = location
+        self.name = name
+
+
+class SnapshotDamaged(StateError):
+    """What the store returns is not what was put there, by its checksum."""
+
+    def __init__(self, place: str, reason: str) -> None:
+        super().__init__(
+            f"the snapshot {place} is damaged: {reason}",
+            hint="Nothing was put in the place of a vault; fetch an older one "
+            "(`headrace looker snapshot list`)",
+        )
+        self.place = place
+        self.reason = reason
+
+
+class TargetTaken(ConfigurationError):
+    """There is a file where the fetched vault should be."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(
+            f"there is a file at {path} already",
+            hint="Move it (with its -wal and -shm) away, or name another place with --vault",
+        )
+        self.path = path
+
+
+class FolderForeign(ConfigurationError):
+    """The folder holds something else, or no record of what was unpacked into it."""
+
+    def __init__(self, folder: Path, reason: str, hint: str) -> None:
+        super().__init__(f"{folder}: {reason}", hint=hint)
+        self.folder = folder
+        self.reason = reason
+
+
+class FolderEdited(StateError):
+    """Unpacking would overwrite edits that were not packed."""
+
+    def __init__(self, folder: Path, edited: tuple[str, ...]) -> None:
+        few = ", ".join(edited[:5]) + (f" and {len(edited) - 5} more" if len(edited) > 5 else "")
+        super().__init__(
+            f"{folder} holds edits that were not packed: {few}",
+            hint="`headrace looker pack` takes them into the vault; --force throws them away",
+        )
+        self.folder = folder
+        self.edited = edited

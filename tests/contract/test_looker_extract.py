@@ -15,7 +15,7 @@ from support.looker_bodies import WRITTEN
 
 from headrace.errors import ConfigurationError
 from headrace.looker.content import TYPES
-from headrace.looker.extract.exceptions import UnknownFolder
+from headrace.looker.exceptions import UnknownFolder
 from headrace.looker.extract.request import ExtractRequest
 from headrace.looker.vault import Status as Ended
 from headrace.looker.vault import Vault

@@ -11,9 +11,8 @@ from support.looker import extract
 from support.restores import EMPTY, SMALL, client_of, fill, meaning, restore
 
 from headrace.looker.content import RESTORE_ORDER
-from headrace.looker.exceptions import UnknownType
+from headrace.looker.exceptions import NotRestorable, UnknownType
 from headrace.looker.restore import How, Restorer, plan
-from headrace.looker.restore.exceptions import NotRestorable
 from headrace.looker.vault import NotInVault, Status, Vault, item_of
 from headrace.run.report import Status as Done
 from headrace.sim.looker import SimulatedLooker

@@ -22,7 +22,7 @@ from headrace.errors import ConfigurationError
 from headrace.exchange.exceptions import ConnectionFailed
 from headrace.leases import Standing, hold, open_leases
 from headrace.looker.client import LoginRefused
-from headrace.looker.extract.exceptions import CheckpointUnusable
+from headrace.looker.exceptions import CheckpointUnusable
 from headrace.looker.extract.receipts import ExtractSummary
 from headrace.looker.turns import vault_lease
 from headrace.looker.vault import Status as Ended

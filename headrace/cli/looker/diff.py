@@ -17,8 +17,7 @@ from headrace.cli.looker.options import (
     opened,
     print_json,
 )
-from headrace.looker.comparing import MISSING, Change
-from headrace.looker.history import Difference, differences, pair_of_sessions
+from headrace.looker.diff import MISSING, Change, Difference, differences, pair_of_sessions
 
 _SIGNS = {"added": "+", "deleted": "-", "returned": "+", "changed": "~"}
 

@@ -24,7 +24,7 @@ from headrace.cli.looker.options import (
     opened,
     print_json,
 )
-from headrace.looker.mending import Mended, mend
+from headrace.looker.retry import Mended, mend
 from headrace.looker.vault import Failure
 from headrace.quota.config import OUTAGE_LIMIT_S
 

@@ -25,7 +25,7 @@ from headrace.cli.looker.options import (
     opened,
     print_json,
 )
-from headrace.looker.verifying import Checked, Comparison, Finding, Ill, verify_hashes
+from headrace.looker.verify import Checked, Comparison, Finding, Ill, verify_hashes
 from headrace.quota.config import OUTAGE_LIMIT_S
 from headrace.signals import stop_on_signals
 from headrace.stopping import Stopped

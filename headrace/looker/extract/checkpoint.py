@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from headrace.looker.extract.exceptions import CheckpointUnusable
+from headrace.looker.exceptions import CheckpointUnusable
 
 #: Raised with every change that an older version would misread.
 SCHEMA_VERSION = 1

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from headrace.looker.client import Call, LookerClient, NotFound
 from headrace.looker.content import content_of
+from headrace.looker.exceptions import UnknownFolder
 from headrace.looker.extract.elements import elements_of
-from headrace.looker.extract.exceptions import UnknownFolder
 from headrace.looker.vault import item_of
 
 

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 
 from headrace.looker.extract.elements import Named
 from headrace.looker.vault import Vault
-from headrace.looker.vault.items import id_text, shown
-from headrace.looker.vault.times import server_time
+from headrace.looker.vault.items import id_text, server_time, shown
 
 
 @dataclass(slots=True)

@@ -15,7 +15,7 @@ from headrace.exchange.exceptions import (
 )
 from headrace.looker.client import AppError, Call
 from headrace.looker.content import Content, Listing
-from headrace.looker.exceptions import ItemRefused
+from headrace.looker.exceptions import ItemRefused, ListingShifts
 from headrace.looker.extract.context import Context
 from headrace.looker.extract.elements import (
     Named,
@@ -25,7 +25,6 @@ from headrace.looker.extract.elements import (
     light_fields,
     named_of,
 )
-from headrace.looker.extract.exceptions import ListingShifts
 from headrace.looker.extract.items import ItemFetcher
 from headrace.looker.extract.known import Known
 from headrace.looker.extract.pages import Chain, ReadPage, bridges

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from headrace.looker.vault import Vault
-from headrace.looker.vault.items import shown
-from headrace.looker.vault.times import utc_text
+from headrace.looker.vault.items import shown, utc_text
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from headrace.looker.exceptions import NeedsAnother
 from headrace.looker.restore.books import Books
-from headrace.looker.restore.exceptions import NeedsAnother
 from headrace.looker.restore.fields import Fields
 
 #: Fields that hold the id of another item, and its type.

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from headrace.looker.content import RESTORE_ORDER, content_of
-from headrace.looker.restore.exceptions import NotRestorable
+from headrace.looker.exceptions import NotRestorable
 from headrace.looker.vault import NotInVault, Row, Vault
 
 

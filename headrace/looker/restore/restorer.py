@@ -16,10 +16,10 @@ from typing import Any
 from headrace.errors import ConfigurationError, HeadraceError
 from headrace.exchange.exceptions import ExchangeError, RequestRefused
 from headrace.looker.content import SEPARATOR
+from headrace.looker.exceptions import NotRestorable, TakenByAnother
 from headrace.looker.restore.api import Api, Client
 from headrace.looker.restore.books import Books
 from headrace.looker.restore.essence import alike
-from headrace.looker.restore.exceptions import NotRestorable, TakenByAnother
 from headrace.looker.restore.fields import Fields
 from headrace.looker.restore.ids import Ids
 from headrace.looker.restore.memberships import Memberships

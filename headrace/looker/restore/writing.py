@@ -7,8 +7,8 @@ from typing import Any
 
 from headrace.exchange.exceptions import RequestRefused
 from headrace.looker.content import content_of
+from headrace.looker.exceptions import NotRestorable
 from headrace.looker.restore.api import Api, made_id
-from headrace.looker.restore.exceptions import NotRestorable
 from headrace.looker.restore.fields import Fields, to_send
 from headrace.looker.restore.ids import Ids
 from headrace.looker.restore.parts import Parts

@@ -8,8 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 from headrace.errors import ConfigurationError
 from headrace.lake.store import Store
-from headrace.looker.snapshots.manifest import NAME, PARTS, manifest_key
-from headrace.looker.snapshots.shelf import names
+from headrace.looker.snapshots.catalog import NAME, PARTS, manifest_key, names
 
 #: Parts without a manifest that are younger may belong to a snapshot that is being taken.
 _ABANDONED_AFTER = timedelta(days=1)

@@ -3,7 +3,7 @@
 Start reading at `vault`, which is what callers see.
 """
 
-from headrace.looker.vault.exceptions import (
+from headrace.looker.exceptions import (
     ListingIncomplete,
     NoSuchSession,
     NotInVault,

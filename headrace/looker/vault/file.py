@@ -19,8 +19,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from headrace import locks
-from headrace.looker.vault import schema
-from headrace.looker.vault.exceptions import (
+from headrace.looker.exceptions import (
     VaultBusy,
     VaultDamaged,
     VaultForeign,
@@ -28,6 +27,7 @@ from headrace.looker.vault.exceptions import (
     VaultTooNew,
     VaultUnusable,
 )
+from headrace.looker.vault import schema
 from headrace.paths import publish_new, real_path
 
 #: How long another process is waited for, be it for the lock or for SQLite's own.

@@ -2,20 +2,23 @@
 
 The body is kept as it came, to the byte. What is read out of it here only serves to find and show
 it. Text that SQLite cannot keep (a lone surrogate, which JSON can carry) is shown in a marked form,
-`\\ud83d`; the body keeps the real one. An id of that kind is refused, since it is a key.
+`\\ud83d`; the body keeps the real one. An id of that kind is refused, since it is a key. Times are
+kept in one form, whatever form Looker writes them in.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
+from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import msgspec
 
 from headrace.looker.content import SEPARATOR, Content, content_of
 from headrace.looker.exceptions import ItemRefused
-from headrace.looker.vault.codec import digest
-from headrace.looker.vault.times import server_time
 
 
 class Item(NamedTuple):
@@ -26,7 +29,7 @@ class Item(NamedTuple):
         body: as the server sent it.
         hash: SHA-256 of the body.
         name, owner, folder: for people and filters; ids of owner and folder as text.
-        created_at, updated_at, deleted_at: see `headrace.looker.vault.times`; None if the body
+        created_at, updated_at, deleted_at: see `headrace.looker.vault.items`; None if the body
             does not say.
         deleted: the body says that it is in the trash.
     """
@@ -167,3 +170,48 @@ def _first(paths: tuple[str, ...], head: _Head, *, numbers: bool = True) -> str 
 
 def _time(value: object) -> str | None:
     return server_time(value) if isinstance(value, str) else None
+
+
+def digest(body: bytes) -> bytes:
+    """SHA-256, which `sha256sum` of an unpacked file shows as well."""
+    return hashlib.sha256(body).digest()
+
+
+# 2018-02-05 20:33:54 +0000 and 2018-02-05 20:33:54 UTC are in old bodies; neither is ISO 8601.
+_LOOSE = re.compile(
+    r"(\d{4}-\d\d-\d\d)(?:[ T]+(\d\d:\d\d(?::\d\d(?:\.\d+)?)?))?\s*(Z|UTC|[+-]\d\d:?\d\d)?"
+)
+
+
+def utc_text(moment: datetime) -> str:
+    """As in 2018-02-05T20:33:54.000000Z, which sorts as text."""
+    naive = moment.astimezone(UTC).replace(tzinfo=None)
+    return f"{naive.isoformat(timespec='microseconds')}Z"
+
+
+@lru_cache(maxsize=4096)
+def server_time(text: str) -> str | None:
+    """A time of a body in the vault's form, or None if it is no time that can be read.
+
+    A time without a zone is UTC, which is what Looker means by it.
+    """
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        found = _LOOSE.fullmatch(text.strip())
+        if found is None:
+            return None
+        day, clock, zone = found.groups()
+        zone = "+00:00" if zone in (None, "UTC", "Z") else zone
+        try:
+            moment = datetime.fromisoformat(f"{day}T{clock or '00:00'}{zone}")
+        except ValueError:
+            return None
+    if moment.tzinfo is UTC:  # the common case, at a third of the cost
+        return f"{moment.isoformat(timespec='microseconds')[:26]}Z"
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    try:
+        return utc_text(moment)
+    except OverflowError:
+        return None

@@ -6,10 +6,10 @@ import sqlite3
 from collections.abc import Callable, Iterable, Mapping
 
 from headrace.looker.content import content_of
-from headrace.looker.vault.exceptions import ListingIncomplete, NotInVault
+from headrace.looker.exceptions import ListingIncomplete, NotInVault
+from headrace.looker.vault.bodies import GONE
 from headrace.looker.vault.file import VaultFile
 from headrace.looker.vault.model import ITEM, Listed
-from headrace.looker.vault.writing import GONE
 
 
 class Listings:

@@ -47,7 +47,7 @@ CREATE TABLE body (
     origin TEXT NOT NULL,             -- server, pack
     hash BLOB NOT NULL,               -- SHA-256 of the body as sent
     size_bytes INTEGER NOT NULL,      -- of the body as sent
-    codec INTEGER NOT NULL,           -- see headrace.looker.vault.codec
+    codec INTEGER NOT NULL,           -- see headrace.looker.vault.bodies
     body BLOB NOT NULL,
     UNIQUE (item, version)
 ) STRICT;

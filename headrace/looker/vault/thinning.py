@@ -12,9 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from headrace.looker.vault.bodies import GONE
 from headrace.looker.vault.file import VaultFile
-from headrace.looker.vault.times import utc_text
-from headrace.looker.vault.writing import GONE
+from headrace.looker.vault.items import utc_text
 
 _AT_ONCE = 500
 _OLD_VERSIONS = """

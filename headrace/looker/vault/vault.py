@@ -32,18 +32,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from headrace.looker.vault.exceptions import VaultOfAnother
+from headrace.looker.exceptions import VaultOfAnother
+from headrace.looker.vault.bodies import Contents, pack_changed, upsert
 from headrace.looker.vault.failures import Failures, add_failures, resolve_stored
 from headrace.looker.vault.file import VaultFile
-from headrace.looker.vault.items import Item
+from headrace.looker.vault.items import Item, utc_text
 from headrace.looker.vault.listings import Listings, mark_seen
 from headrace.looker.vault.model import ITEM, Failed, Page, Upserted
-from headrace.looker.vault.progress import Progress, add_pages, add_todo, drop_todo
-from headrace.looker.vault.reading import Contents
-from headrace.looker.vault.sessions import Sessions
+from headrace.looker.vault.sessions import Progress, Sessions, add_pages, add_todo, drop_todo
 from headrace.looker.vault.thinning import Thinned, thin
-from headrace.looker.vault.times import utc_text
-from headrace.looker.vault.writing import pack_changed, upsert
 
 
 def _now() -> datetime:

@@ -13,9 +13,8 @@ from headrace.looker.folder import (
     id_of_name,
     pack,
     unpack,
-    unpacking,
+    write_whole,
 )
-from headrace.looker.folder.manifest import write_whole
 from headrace.looker.vault import Vault, VaultOfAnother, item_of
 
 _IDS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=300)
@@ -201,7 +200,7 @@ def test_a_killed_unpacking_is_not_taken_for_edits(
         store(vault, *(dashboard(item_id, title) for item_id in ("1", "A", "a", "b")))
         written.clear()
         with monkeypatch.context() as patch:
-            patch.setattr(unpacking, "write_whole", dying)
+            patch.setattr("headrace.looker.folder.write_whole", dying)
             with pytest.raises(Killed):
                 unpack(vault, folder)
         packed = pack(vault, folder, dry_run=True)

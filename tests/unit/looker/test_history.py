@@ -4,8 +4,7 @@ import pytest
 from support.vaults import body, dashboard, new_vault, store
 
 from headrace.errors import ConfigurationError
-from headrace.looker.comparing import MISSING, changes
-from headrace.looker.history import What, differences, pair_of_sessions
+from headrace.looker.diff import MISSING, What, changes, differences, pair_of_sessions
 from headrace.looker.vault import NoSuchSession, Vault
 
 

@@ -8,8 +8,8 @@ from support.vaults import body
 from headrace.looker.content import CONTENT, RESTORE_ORDER, TYPES, content_of
 from headrace.looker.exceptions import ItemRefused, UnknownType
 from headrace.looker.vault import item_of
-from headrace.looker.vault.codec import PLAIN, ZSTD, UnknownCodec, compress, decompress
-from headrace.looker.vault.times import server_time
+from headrace.looker.vault.bodies import PLAIN, ZSTD, UnknownCodec, compress, decompress
+from headrace.looker.vault.items import server_time
 
 
 def test_a_number_and_a_text_are_one_id() -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 from support.vaults import dashboard, store
 
-from headrace.looker.history import What, differences
+from headrace.looker.diff import What, differences
 from headrace.looker.vault import Vault
 from headrace.looker.vault.thinning import Thinned
 
