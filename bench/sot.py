@@ -20,9 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from bench.machine import machine_state, save
-from headrace.sot.gen.output import WRITERS
-from headrace.sot.gen.spec import StreamSpec
-from headrace.sot.gen.stream import generate
+from headrace.sot.gen import StreamSpec, generate
+from headrace.sot.output import WRITERS
 from headrace.sot.sources.reading import Format
 
 SMALL, LARGE = 300, 1700
@@ -214,7 +213,7 @@ def _floor(scratch: Path, stream: Path, processes: int) -> int:
 
 def _verified(store: Path, processes: int, records: int) -> int:
     from headrace.sot.opening import open_store
-    from headrace.sot.verifying.verify import Mode, verify_store
+    from headrace.sot.verify import Mode, verify_store
 
     opened = open_store(store, create=False)
     report = verify_store(opened, Mode.FULL, processes=processes, mark=False)

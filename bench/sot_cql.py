@@ -20,12 +20,11 @@ from uuid import uuid4
 from bench.machine import machine_state, save
 from headrace.sot.cql import open_cql
 from headrace.sot.frames import STREAM_MAGIC, join
-from headrace.sot.gen.spec import StreamSpec
-from headrace.sot.gen.stream import generate
-from headrace.sot.recovery import recover
+from headrace.sot.gen import StreamSpec, generate
+from headrace.sot.recover import recover
 from headrace.sot.sources.places import find_places
 from headrace.sot.sources.reading import read_places
-from headrace.sot.verifying.verify import verify_store
+from headrace.sot.verify import verify_store
 from headrace.sot.writing.options import WriteOptions
 from headrace.sot.writing.write import write_stream
 from tests.support.cassandra import configured_cluster, running_cluster

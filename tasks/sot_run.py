@@ -17,9 +17,9 @@ from blocks.sot import BlockHeads
 from headrace.leases import hold, open_leases
 from headrace.pull.turns import lake_tag
 from headrace.run.progress import Bar
+from headrace.sot.chain import Position
 from headrace.sot.exceptions import DamagedLog
 from headrace.sot.metrics import LogMetrics
-from headrace.sot.position import Position
 from headrace.sot.requests import (
     MigrateRequest,
     RecoverRequest,

@@ -13,8 +13,8 @@ from prefect.task_runners import ThreadPoolTaskRunner
 from headrace.errors import HeadraceError
 from headrace.lake.s3_settings import s3_from_environment
 from headrace.pull.exceptions import CheckpointNotSaved
+from headrace.sot.chain import Position
 from headrace.sot.heads import HeadsUnreadable
-from headrace.sot.position import Position
 from headrace.sot.requests import WriteRequest
 from headrace.sot.sources.places import find_places
 from headrace.sot.sources.reading import Format, read_places

@@ -1,14 +1,16 @@
-"""The two chains: the engine's 64-bit hash, and our 256-bit digest.
+"""The two chains of a symbol: the engine's 64-bit hash, and our 256-bit digest.
 
 Both are defined per record, so that it does not matter how records were cut into batches, and by
 which store. With `frame` = u32 length, then the body (`headrace.sot.encoding`):
 
     hash[n]   = xxh3_64(body[n] without its first 8 bytes, which hold the hash)   (hash version 1)
-    digest[n] = SHA-256(digest[n-1] || frame[n]),   digest before the first: `position.genesis`
+    digest[n] = SHA-256(digest[n-1] || frame[n]),   digest before the first: `genesis`
 
 `follow` is the one loop that checks records, whether they are about to be written or were read
 back: framing, canonical form, symbol, sequence, link and hash. It runs for every record, at some
 2 microseconds each; that is why it is one function, on raw bytes, and free of objects.
+
+`link` and `link_run` chain a stream that its engine did not chain, with hashes of version 1.
 """
 
 from __future__ import annotations
@@ -40,10 +42,52 @@ from headrace.sot.layout import (
     ORDER_UPDATE,
     PLACEMENT,
     TRADE,
+    check_body,
 )
-from headrace.sot.layout_check import check_body
-from headrace.sot.position import Position
 from headrace.sot.record import HASH_XXH3_V1, U64_MAX
+
+DIGEST_BYTES: Final = 32
+#: What the first record of a symbol carries as `prev_hash`.
+GENESIS_HASH: Final = 0
+DEFAULT_FIRST_SEQ: Final = 1
+_GENESIS_DOMAIN: Final = b"headrace sot v1\0"
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A point between two records of a symbol's chain: all before it is known by two hashes.
+
+    Attributes:
+        next_seq: the sequence that comes next, 0 to 2**64 (the last means that the chain is full).
+        hash: the engine's hash of the record before it; what the next one must name.
+        digest: our 256-bit digest over everything before it, 32 bytes.
+    """
+
+    next_seq: int
+    hash: int
+    digest: bytes
+
+    @property
+    def last_seq(self) -> int | None:
+        """The sequence just before, None before 0."""
+        return self.next_seq - 1 if self.next_seq else None
+
+    @property
+    def full(self) -> bool:
+        """Whether no sequence is left."""
+        return self.next_seq > U64_MAX
+
+
+def genesis(symbol_id: int, first_seq: int = DEFAULT_FIRST_SEQ) -> Position:
+    """The position before the first record of a symbol.
+
+    Its digest is SHA-256 over the domain, the symbol (u32) and the first sequence (u64), little
+    endian: chains of two symbols, or chains that begin elsewhere, never share a digest.
+    """
+    start = symbol_id.to_bytes(4, "little") + first_seq.to_bytes(8, "little")
+    digest = hashlib.sha256(_GENESIS_DOMAIN + start).digest()
+    return Position(first_seq, GENESIS_HASH, digest)
+
 
 _UPDATE: Final = ORDER_UPDATE.size
 _TRADE: Final = TRADE.size
@@ -221,3 +265,60 @@ def why_not_next(symbol_id: int, seq: int, prev_hash: int, position: Position) -
             f"prev_hash is {prev_hash:016x}, the record before it has {position.hash:016x}",
         )
     return None
+
+
+_VERSION: Final = slice(12, 13)
+_UP_TO_PREV: Final = slice(14, 28)
+_BEHIND_PREV: Final = 36
+_HASH_VERSION: Final = bytes([HASH_XXH3_V1])
+
+
+def link(frame: bytes, prev_hash: int) -> tuple[bytes, int]:
+    """The frame with its links filled in, and its hash.
+
+    Args:
+        frame: one whole frame; what it has as hash, hash version and prev_hash is replaced.
+        prev_hash: hash of the symbol's record before it.
+    """
+    covered = b"".join(
+        (
+            frame[_VERSION],
+            _HASH_VERSION,
+            frame[_UP_TO_PREV],
+            prev_hash.to_bytes(8, "little"),
+            frame[_BEHIND_PREV:],
+        )
+    )
+    hash_: int = xxh3_64_intdigest(covered)
+    return b"".join((frame[:LENGTH_BYTES], hash_.to_bytes(8, "little"), covered)), hash_
+
+
+def link_run(
+    run: bytes, offset: int, symbol_id: int, position: Position, max_records: int
+) -> bytes:
+    """Link the frames at `offset` that are next in the chain of `symbol_id`.
+
+    A frame keeps its length, so that offsets into the result are offsets into `run`.
+
+    Args:
+        run: frames as they came.
+        offset: where to begin in it.
+        symbol_id: whose chain it is.
+        position: where the chain ends.
+        max_records: link so many at most.
+
+    Returns:
+        The linked frames, up to the first that is not next, not whole, or carries a hash already.
+    """
+    expected, prev_hash = position.next_seq, position.hash
+    linked: list[bytes] = []
+    while len(run) - offset >= MIN_FRAME_BYTES and len(linked) < max_records:
+        length, given, _, _, _, symbol, seq, prev, *_ = FRAME_HEADER.unpack_from(run, offset)
+        stop = offset + LENGTH_BYTES + length
+        if symbol != symbol_id or seq != expected or stop > len(run) or given or prev:
+            break
+        frame, prev_hash = link(run[offset:stop], prev_hash)
+        linked.append(frame)
+        expected += 1
+        offset = stop
+    return b"".join(linked)

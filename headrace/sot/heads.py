@@ -13,7 +13,7 @@ from typing import Annotated, Any, Protocol
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from headrace.errors import StateError
-from headrace.sot.position import Position
+from headrace.sot.chain import Position
 
 #: Raised with every change that an older version would misread.
 SCHEMA_VERSION = 1

@@ -8,11 +8,10 @@ from typing import Any, ClassVar
 
 from headrace.leases import LeaseHeld
 from headrace.run.report import Report, Row, Sheet, Status, plain
-from headrace.sot.recovery import RecoverReport
+from headrace.sot.recover import RecoverReport
 from headrace.sot.requests import SotRequest
-from headrace.sot.verifying.verify import VerifyReport
-from headrace.sot.writing.problems import NAMED
-from headrace.sot.writing.stats import ShardStats
+from headrace.sot.verify import VerifyReport
+from headrace.sot.writing.stats import NAMED, ShardStats
 from headrace.sot.writing.write import WriteReport
 
 

@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator
 
 from headrace.run.parameters import Form, Parameters
+from headrace.sot.output import check_target
 from headrace.sot.record import U32_MAX, U64_MAX
-from headrace.sot.recovery.output import check_target
 from headrace.sot.writing.options import MAX_SHARDS
 
 SourceFormat = Literal["auto", "frames", "jsonl", "parquet"]

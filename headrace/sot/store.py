@@ -31,8 +31,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
+from headrace.sot.chain import Position
 from headrace.sot.exceptions import DamagedLog
-from headrace.sot.position import Position
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,11 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from headrace.sot.chain import follow
+from headrace.sot.chain import follow, genesis
 from headrace.sot.exceptions import StoreUnavailable
 from headrace.sot.frames import bodies, identity
 from headrace.sot.opening import open_store
-from headrace.sot.position import genesis
 from headrace.sot.record import U64_MAX
 from headrace.sot.store import Answer, Head, Parked, SotStore
 from tests.support.cassandra import cassandra

@@ -14,8 +14,8 @@ import pytest
 from support.sot_streams import frames_of, made, run_of, stream_file
 
 from headrace.sot.embedded.store import EmbeddedStore
-from headrace.sot.gen.spec import Made
-from headrace.sot.verifying.verify import verify_store
+from headrace.sot.gen import Made
+from headrace.sot.verify import verify_store
 
 WRITER = Path(__file__).parent.parent / "support" / "sot_writer.py"
 SYMBOLS = 6

@@ -24,13 +24,12 @@ from headrace.sot.exceptions import (
     StoreUnavailable,
 )
 from headrace.sot.frames import STREAM_MAGIC, join
-from headrace.sot.gen.spec import StreamSpec
-from headrace.sot.gen.stream import generate
-from headrace.sot.recovery import RecoverOptions, recover
+from headrace.sot.gen import StreamSpec, generate
+from headrace.sot.recover import RecoverOptions, recover
 from headrace.sot.sources.places import find_places
 from headrace.sot.sources.reading import read_places
 from headrace.sot.store import Answer
-from headrace.sot.verifying.verify import verify_store
+from headrace.sot.verify import verify_store
 from headrace.sot.writing.options import WriteOptions
 from headrace.sot.writing.write import write_stream
 from tests.services_fixtures import free_port

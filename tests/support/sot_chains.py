@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from headrace.sot.chain import follow
+from headrace.sot.chain import Position, follow, genesis, link
 from headrace.sot.encoding import encode
 from headrace.sot.frames import frame
-from headrace.sot.linking import link
-from headrace.sot.position import Position, genesis
 from headrace.sot.record import HASH_CARRIED, HASH_XXH3_V1, Input, Record
 from headrace.sot.store import Answer, Batch, Head, SotStore
 

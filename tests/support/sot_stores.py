@@ -10,7 +10,7 @@ from uuid import uuid4
 import pytest
 
 from headrace.sot.cql import CqlStore, open_cql
-from headrace.sot.cql.schema import LOG, PARKED, SYMBOLS
+from headrace.sot.cql.tables import LOG, PARKED, SYMBOLS
 from headrace.sot.opening import open_store
 from headrace.sot.store import SotStore
 

@@ -6,10 +6,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from headrace.sot.embedded.store import EmbeddedStore
-from headrace.sot.frames import STREAM_MAGIC, join
-from headrace.sot.gen.spec import Made, StreamSpec
-from headrace.sot.gen.stream import generate
-from headrace.sot.sources.chunk import Chunk
+from headrace.sot.frames import STREAM_MAGIC, Chunk, join
+from headrace.sot.gen import Made, StreamSpec, generate
 from headrace.sot.store import SotStore
 from headrace.sot.writing.options import WriteOptions
 from headrace.sot.writing.write import WriteReport, write_stream

@@ -13,12 +13,11 @@ from typing import Any
 import msgspec
 from xxhash import xxh3_64_intdigest
 
-from headrace.sot.chain import follow
+from headrace.sot.chain import follow, genesis
 from headrace.sot.encoding import encode
 from headrace.sot.exceptions import MalformedRecord
 from headrace.sot.frames import STREAM_MAGIC, frame
-from headrace.sot.layout_check import check_body
-from headrace.sot.position import genesis
+from headrace.sot.layout import check_body
 from headrace.sot.record import (
     HASH_CARRIED,
     BalanceEvent,

@@ -18,7 +18,7 @@ from headrace.pull.checkpoints import read_checkpoint
 from headrace.quota import BreakerConfig, QuotaConfig, open_gate, parse_rates
 from headrace.run.report import Status
 from headrace.sot.opening import open_store
-from headrace.sot.verifying.verify import verify_store
+from headrace.sot.verify import verify_store
 from headrace.stopping import StopEvent
 from tests.support.audits import FakeCheckpoints
 

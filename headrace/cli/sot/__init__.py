@@ -18,20 +18,20 @@ class _Commands(LazyGroup):
             "Make a stream of an engine's outputs, the same every time for the same options.",
         ),
         "write": Lazy(
-            "headrace.cli.sot.running:write",
+            "headrace.cli.sot.pipelines:write",
             "Put every record of a stream into its symbol's chain; what is there already stays.",
         ),
         "verify": Lazy(
-            "headrace.cli.sot.running:verify",
+            "headrace.cli.sot.pipelines:verify",
             "Find any damage, gap, fork or reordering in the log, and name it.",
         ),
         "recover": Lazy(
-            "headrace.cli.sot.running:recover",
+            "headrace.cli.sot.pipelines:recover",
             "Write the log as a stream equal to what came in; nothing damaged is handed on as "
             "good.",
         ),
         "migrate": Lazy(
-            "headrace.cli.sot.running:migrate",
+            "headrace.cli.sot.pipelines:migrate",
             "Lead an unsharded log over into the sharded one: begin, backfill, compare, switch, "
             "end.",
         ),

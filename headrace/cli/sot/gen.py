@@ -10,10 +10,8 @@ import typer
 
 from headrace.cli.options import AsJson
 from headrace.errors import ConfigurationError
-from headrace.sot.gen.output import WRITERS
-from headrace.sot.gen.spec import FAULTS, StreamSpec
-from headrace.sot.gen.stream import generate
-from headrace.sot.recovery.output import Target
+from headrace.sot.gen import FAULTS, StreamSpec, generate
+from headrace.sot.output import WRITERS, Target
 from headrace.sot.requests import OutFormat
 from headrace.sot.sources.reading import Format
 

@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
+from headrace.cli.console import silence_prefect_console
 from headrace.cli.exits import Exit
 from headrace.cli.options import AsJson
-from headrace.cli.sot.opened import opened_store
-from headrace.cli.sot.options import StoreOption, SymbolsOption
+from headrace.cli.server import api_for_run
 from headrace.errors import ConfigurationError
+from headrace.pull.request import BLOCK_PREFIX
+from headrace.settings import load_settings
 from headrace.sot.exceptions import DamagedLog
+from headrace.sot.opening import open_store
 from headrace.sot.store import SotStore
+
+StoreOption = Annotated[
+    str, typer.Option(help="A folder, cql://HOST/KEYSPACE or block:NAME. [HEADRACE_SOT]")
+]
+SymbolsOption = Annotated[
+    list[int] | None, typer.Option("--symbols", help="Only this one (repeatable); none: all.")
+]
 
 _COLUMNS = ("symbol", "epoch", "first_seq", "next_seq", "digest", "parked", "verified_to")
 
@@ -25,7 +37,7 @@ def head(store: StoreOption = "", symbols: SymbolsOption = None, as_json: AsJson
 
     Exit code 4: a head cannot be read, and is named.
     """
-    with opened_store(store) as log:
+    with _opened(store) as log:
         known = log.symbols()
         if absent := sorted(set(symbols or []) - set(known)):
             raise ConfigurationError(f"the log in {log.location} has no symbol {absent[0]}")
@@ -48,6 +60,28 @@ def head(store: StoreOption = "", symbols: SymbolsOption = None, as_json: AsJson
         typer.echo(row["damage"], err=True)
     if damaged:
         raise typer.Exit(Exit.PARTIAL)
+
+
+@contextmanager
+def _opened(option: str) -> Iterator[SotStore]:
+    """The store that an option names; nothing is made. Prefect is needed for a block only.
+
+    Raises:
+        StoreMisconfigured, StoreUnavailable, ConfigurationError: it cannot be used.
+    """
+    settings = load_settings()
+    location = option or settings.sot
+    with ExitStack() as opened:
+        if location.startswith(BLOCK_PREFIX):
+            silence_prefect_console()
+            opened.enter_context(api_for_run(settings.home, say=lambda _line: None))
+            from blocks.resolve import sot_store_of
+
+            store = sot_store_of(location).open(create=False)
+        else:
+            store = open_store(location, create=False)
+        opened.callback(store.close)
+        yield store
 
 
 def _row(log: SotStore, symbol_id: int) -> dict[str, Any]:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from headrace.sot.cql.bucket import Bucket, partition
+from headrace.sot.chain import DIGEST_BYTES, Position
 from headrace.sot.cql.chains import Chains
-from headrace.sot.cql.payload import BadPayload, Payload, expand
 from headrace.sot.cql.session import CqlSession
+from headrace.sot.cql.tables import BadPayload, Bucket, Payload, expand, partition
 from headrace.sot.exceptions import DamagedLog
-from headrace.sot.position import DIGEST_BYTES, Position
 from headrace.sot.record import U64_MAX
 from headrace.sot.store import Block
 from headrace.sot.u64 import from_signed, signed_stretches, to_signed, to_signed32

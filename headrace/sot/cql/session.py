@@ -33,8 +33,8 @@ from cassandra.policies import (
 from cassandra.protocol import ErrorMessage
 from cassandra.query import BatchStatement, BatchType, named_tuple_factory
 
-from headrace.sot.cql.schema import statements
 from headrace.sot.cql.settings import CqlSettings
+from headrace.sot.cql.tables import statements
 from headrace.sot.exceptions import StoreMisconfigured, StoreUnavailable
 from headrace.stopping import STOP, StopEvent
 

@@ -1,20 +1,161 @@
-"""`SotStore` over a CQL cluster."""
+"""`SotStore` over a CQL cluster, and how it is opened.
+
+`open_cql` makes the keyspace and the tables if they do not exist. `Parking` keeps records until
+their predecessor arrives: adding and removing are conditional steps, too, on a counter of changes.
+Their order is then the cluster's own, and does not depend on the clocks of clients. Both may be
+repeated.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+import hashlib
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from itertools import groupby
+from typing import Any, Final
 
-from headrace.sot.cql.chains import Chains
-from headrace.sot.cql.commits import Commits
-from headrace.sot.cql.inspection import found_damages
-from headrace.sot.cql.parking import Parking
+from headrace.sot.chain import DIGEST_BYTES, Position
+from headrace.sot.cql.chains import Chains, Commits
 from headrace.sot.cql.scanning import Scan
-from headrace.sot.cql.session import CqlSession
-from headrace.sot.exceptions import DamagedLog
-from headrace.sot.position import DIGEST_BYTES, Position
+from headrace.sot.cql.session import CqlSession, Patience, Uncertain
+from headrace.sot.cql.settings import CqlSettings, parse_location
+from headrace.sot.cql.tables import FORMAT, META, TABLES, partition
+from headrace.sot.exceptions import DamagedLog, NewerLog, StoreMisconfigured
+from headrace.sot.record import U64_MAX
 from headrace.sot.store import Batch, BatchLimits, Block, Head, Outcome, Parked
-from headrace.sot.u64 import from_signed, to_signed, to_signed32
+from headrace.sot.u64 import from_signed, from_signed32, signed_stretches, to_signed, to_signed32
+from headrace.stopping import STOP, StopEvent
+
+_STEP_BYTES: Final = 512 * 2**10
+_STEP_RECORDS: Final = 100
+_PAGE: Final = 50
+
+
+class Parking:
+    """The table of parked records."""
+
+    def __init__(self, session: CqlSession) -> None:
+        self._session = session
+
+    def park(self, records: Iterable[Parked]) -> None:
+        """Keep these, durable."""
+        self._apply(records, self._added)
+
+    def unpark(self, records: Iterable[Parked]) -> None:
+        """Remove these."""
+        self._apply(records, self._removed)
+
+    def parked(self, symbol_id: int) -> Iterator[Parked]:
+        """What is parked for the symbol, by unsigned sequence.
+
+        Raises:
+            DamagedLog: a body is not the one that was parked.
+        """
+        for stretch in signed_stretches(0, U64_MAX):
+            key = to_signed32(symbol_id)
+            for row in self._session.pages("parked", key, *stretch, page=_PAGE):
+                seq = from_signed(row.seq)
+                if row.body is None or hashlib.sha256(row.body).digest() != row.digest:
+                    raise DamagedLog(
+                        f"{self._session.settings.keyspace}.sot_parked",
+                        "a parked record is not the one that was parked",
+                        symbol_id=symbol_id,
+                        seq=seq,
+                    )
+                yield Parked(symbol_id, seq, row.body, row.reason)
+
+    def _added(self, record: Parked) -> Any:
+        key = (to_signed32(record.symbol_id), to_signed(record.seq), _digest(record))
+        return self._session.bound("park", *key, record.reason, record.body)
+
+    def _removed(self, record: Parked) -> Any:
+        key = (to_signed32(record.symbol_id), to_signed(record.seq), _digest(record))
+        return self._session.bound("unpark", *key)
+
+    def _apply(self, records: Iterable[Parked], statement: Any) -> None:
+        ordered = sorted(records, key=lambda record: record.symbol_id)
+        for symbol_id, group in groupby(ordered, key=lambda record: record.symbol_id):
+            for step in _steps(group):
+                self._change(symbol_id, [statement(record) for record in step])
+
+    def _change(self, symbol_id: int, statements: list[Any]) -> None:
+        """Apply them in one step of the symbol's partition, however often it takes."""
+        patience = Patience(self._session, f"parking records of symbol {symbol_id}")
+        key = to_signed32(symbol_id)
+        while True:
+            rows = self._session.read("parked_changes", key, serial=True)
+            changes = rows[0].changes if rows else None
+            condition = (
+                self._session.bound("parked_first", key)
+                if changes is None
+                else self._session.bound("parked_change", changes + 1, key, changes)
+            )
+            try:
+                if self._session.conditional(condition, *statements):
+                    return
+                reason = "others change what is parked at the same time"
+            except Uncertain as lost:
+                reason = lost.reason
+            patience.pause(reason)
+
+
+def _digest(record: Parked) -> bytes:
+    return hashlib.sha256(record.body).digest()
+
+
+def _steps(records: Iterable[Parked]) -> Iterator[list[Parked]]:
+    """Records cut so that a step stays small."""
+    step: list[Parked] = []
+    size_bytes = 0
+    for record in records:
+        if step and (len(step) >= _STEP_RECORDS or size_bytes + len(record.body) > _STEP_BYTES):
+            yield step
+            step, size_bytes = [], 0
+        step.append(record)
+        size_bytes += len(record.body)
+    if step:
+        yield step
+
+
+def found_damages(
+    session: CqlSession,
+    chains: Chains,
+    parking: Parking,
+    verified: Callable[[int], Position | None],
+) -> Iterator[DamagedLog]:
+    """Stray buckets, parked records that were changed, notes that the chains contradict."""
+    keyspace = session.settings.keyspace
+    buckets: dict[int, set[int]] = defaultdict(set)
+    for row in session.read("with_chain"):
+        buckets[from_signed32(row.symbol_id)].add(row.bucket)
+    for symbol_id in chains.symbols():
+        try:
+            last = chains.last(symbol_id)
+            noted = verified(symbol_id)
+            for _ in parking.parked(symbol_id):
+                pass
+        except DamagedLog as error:
+            yield error
+            continue
+        end = last.number if last else -1
+        # What was begun since the partitions were listed is above `end`, and no stray.
+        for stray in sorted(number for number in buckets[symbol_id] if number > end):
+            yield DamagedLog(
+                partition(keyspace, symbol_id, stray),
+                f"the bucket lies behind bucket {end}, which leads nowhere",
+                symbol_id=symbol_id,
+                seq=last.head.next_seq if last else None,
+            )
+        if noted is not None and (last is None or noted.next_seq > last.head.next_seq):
+            yield DamagedLog(
+                partition(keyspace, symbol_id, max(end, 0)),
+                f"it was verified up to seq {noted.next_seq - 1}, and ends before that",
+                symbol_id=symbol_id,
+                seq=last.head.next_seq if last else None,
+                last_seq=noted.next_seq - 1,
+            )
+
 
 _BATCH_RECORDS: Final = 5000
 
@@ -23,7 +164,7 @@ class CqlStore:
     """The log in one keyspace. Made by `open_cql`.
 
     Forks and overwriting are kept out by conditions that the cluster itself checks; see
-    `headrace.sot.cql.commits` and `chains`.
+    `headrace.sot.cql.chains` and `chains`.
     """
 
     def __init__(self, session: CqlSession) -> None:
@@ -117,3 +258,87 @@ class CqlStore:
     def close(self) -> None:
         """As `SotStore.close`."""
         self._session.close()
+
+
+def open_cql(
+    location: str | CqlSettings, *, create: bool = True, stop: StopEvent = STOP, **given: Any
+) -> CqlStore:
+    """The store at a location.
+
+    Args:
+        location: `cql://HOST[,HOST...][:PORT]/KEYSPACE[?option=value]`, or settings.
+        create: make what is missing; without it, a keyspace that holds no log is an error.
+        stop: ends waits for a cluster in trouble.
+        given: fields of `CqlSettings` on top of a location.
+
+    Raises:
+        StoreMisconfigured: the location, or there is no log and none may be made.
+        StoreUnavailable: the cluster does not answer.
+        NewerLog: a later version wrote it.
+    """
+    settings = parse_location(location, **given) if isinstance(location, str) else location
+    session = CqlSession(settings, stop=stop)
+    try:
+        _have_tables(session, create=create)
+        session.prepare()
+    except BaseException:
+        session.close()
+        raise
+    return CqlStore(session)
+
+
+def _have_tables(session: CqlSession, *, create: bool) -> None:
+    """Compare what is there with what must be; make it only where something is missing.
+
+    Making a table twice at the same moment can leave a cluster with two of its name, so nothing is
+    asked for that is there already.
+    """
+    keyspace = session.settings.keyspace
+    present = _tables(session)
+    missing = [name for name in TABLES if name not in present]
+    if missing and not create:
+        raise StoreMisconfigured(
+            session.location, "it holds no source-of-truth log", hint="Look at --store"
+        )
+    if missing:
+        if not present:
+            _make_keyspace(session)
+        for name in missing:
+            statement = f"CREATE TABLE IF NOT EXISTS {keyspace}.{name} {TABLES[name]}"
+            session.patiently("making tables", partial(session.driver.execute, statement))
+        if META in missing:
+            statement = f"INSERT INTO {keyspace}.{META} (name, value) VALUES ('format', '{FORMAT}')"
+            session.patiently("making tables", lambda: session.driver.execute(statement))
+    _check_format(session)
+
+
+def _make_keyspace(session: CqlSession) -> None:
+    settings = session.settings
+    # The name was checked; the data centre's comes from the cluster or from the settings.
+    centre = session.local_dc.replace("'", "''")
+    statement = (
+        f"CREATE KEYSPACE IF NOT EXISTS {settings.keyspace} WITH replication = "
+        f"{{'class': 'NetworkTopologyStrategy', '{centre}': {settings.replication}}}"
+    )
+    session.patiently("making the keyspace", lambda: session.driver.execute(statement))
+
+
+def _tables(session: CqlSession) -> set[str]:
+    query = "SELECT table_name FROM system_schema.tables WHERE keyspace_name = %s"
+    keyspace = session.settings.keyspace
+    rows = session.patiently("reading", lambda: session.driver.execute(query, (keyspace,)))
+    return {row.table_name for row in rows}
+
+
+def _check_format(session: CqlSession) -> None:
+    keyspace = session.settings.keyspace
+    query = f"SELECT value FROM {keyspace}.{META} WHERE name = 'format'"
+    rows = list(session.patiently("reading", lambda: session.driver.execute(query)))
+    where = f"{session.location}, table {META}"
+    if not rows or not (rows[0].value or "").isdecimal():
+        raise DamagedLog(where, "the format of the log is not noted, or is no number")
+    found = int(rows[0].value)
+    if found > FORMAT:
+        raise NewerLog(where, found, FORMAT)
+    if found != FORMAT:
+        raise DamagedLog(where, f"format {found} never was")

@@ -7,10 +7,9 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from headrace.sot.embedded.asides import Key
-from headrace.sot.embedded.entry import BadEntry, Entry, Kind
+from headrace.sot.chain import Position, genesis
+from headrace.sot.embedded.entries import BadEntry, Entry, Key, Kind
 from headrace.sot.exceptions import DamagedLog
-from headrace.sot.position import Position, genesis
 from headrace.sot.record import U64_MAX
 from headrace.sot.store import Head
 

@@ -6,14 +6,24 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import Final
 
-from headrace.sot.embedded.asides import Key, key_of, pack_keys, pack_parked, unpack_parked
-from headrace.sot.embedded.entry import Entry, Kind, make
+from headrace.sot.chain import Position
+from headrace.sot.embedded.entries import (
+    Entry,
+    Key,
+    Kind,
+    TornTail,
+    key_of,
+    make,
+    pack_keys,
+    pack_parked,
+    unpack_parked,
+)
 from headrace.sot.embedded.index import SymbolIndex
-from headrace.sot.embedded.judging import judge
 from headrace.sot.embedded.manifest import (
     DEFAULT_VOLUMES,
     FILE_NAME,
@@ -22,10 +32,43 @@ from headrace.sot.embedded.manifest import (
     load_or_make,
 )
 from headrace.sot.embedded.volume import Volume
-from headrace.sot.embedded.walk import TornTail
 from headrace.sot.exceptions import DamagedLog, StoreMisconfigured, StoreUnavailable
-from headrace.sot.position import Position
 from headrace.sot.store import Answer, Batch, BatchLimits, Block, Head, Outcome, Parked
+
+
+def judge(batches: Sequence[Batch], head_of: Callable[[int], Head | None]) -> list[Outcome]:
+    """The answer to each batch, provided that those which fit are stored together.
+
+    A batch goes on from where the one of its symbol before it ends. Once one is refused, the rest
+    of its symbol is: its writer was wrong about where the chain stands.
+
+    Args:
+        batches: in the order in which they were given.
+        head_of: where a symbol stands before any of them; None if it was never claimed.
+
+    Raises:
+        ValueError: a symbol was never claimed.
+    """
+    standing: dict[int, Outcome] = {}
+    outcomes: list[Outcome] = []
+    for batch in batches:
+        last = standing.get(batch.symbol_id)
+        if last is None or last.answer is Answer.COMMITTED:
+            head = last.head if last else head_of(batch.symbol_id)
+            last = standing[batch.symbol_id] = _answer(batch, head)
+        outcomes.append(last)
+    return outcomes
+
+
+def _answer(batch: Batch, head: Head | None) -> Outcome:
+    if head is None:
+        raise ValueError(f"symbol {batch.symbol_id} was never claimed")
+    if head.epoch != batch.epoch:
+        return Outcome(Answer.FENCED, head)
+    if head.position != batch.before:
+        return Outcome(Answer.MOVED, head)
+    return Outcome(Answer.COMMITTED, replace(head, position=batch.after))
+
 
 #: Larger blocks share an fsync among more records; one is decompressed to read any of its records.
 #: Four of a symbol share one, for what arrives while the disk is at the last ones.

@@ -22,31 +22,39 @@ from pathlib import Path
 
 from headrace.faults import kill_point
 from headrace.locks import LockTimeout, lock
-from headrace.sot.embedded.asides import key_of, unpack_keys, unpack_parked
-from headrace.sot.embedded.entry import (
+from headrace.sot.chain import Position
+from headrace.sot.embedded.entries import (
     FORMAT,
     HEADER_BYTES,
     TRAILER_MAGIC,
     BadEntry,
+    CorruptRange,
     Entry,
+    Found,
     Kind,
+    TornTail,
     check_of,
     expand,
+    key_of,
     unpack,
+    unpack_keys,
+    unpack_parked,
+    walk,
 )
 from headrace.sot.embedded.files import (
     PREAMBLE_BYTES,
+    TIP_EVERY_ENTRIES,
+    Tip,
     copy_out,
     create_volume,
     newer_format,
     preamble,
+    read_tip,
     write_all,
+    write_tip,
 )
 from headrace.sot.embedded.index import SymbolIndex
-from headrace.sot.embedded.tip import TIP_EVERY_ENTRIES, Tip, read_tip, write_tip
-from headrace.sot.embedded.walk import CorruptRange, Found, TornTail, walk
 from headrace.sot.exceptions import DamagedLog, NewerLog, StoreUnavailable
-from headrace.sot.position import Position
 
 #: Looks at the index under the lock and says what to append.
 Plan = Callable[["Volume"], Sequence[tuple[Entry, bytes]]]

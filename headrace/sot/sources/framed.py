@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from headrace.sot.exceptions import MalformedInput, MalformedRecord
-from headrace.sot.frames import STREAM_MAGIC, STREAM_NAME, STREAM_VERSION, check_length
+from headrace.sot.frames import (
+    CHUNK_BYTES,
+    STREAM_MAGIC,
+    STREAM_NAME,
+    STREAM_VERSION,
+    Chunk,
+    check_length,
+)
 from headrace.sot.layout import FRAME_ROUTE, LENGTH, LENGTH_BYTES, MAX_BODY_BYTES, MIN_FRAME_BYTES
-from headrace.sot.sources.arriving import Readable
-from headrace.sot.sources.chunk import CHUNK_BYTES, Chunk
+from headrace.sot.sources.places import Readable
 
 
 def read_frames(name: str, file: Readable) -> Iterator[Chunk]:

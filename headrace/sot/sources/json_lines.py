@@ -10,9 +10,9 @@ import msgspec
 
 from headrace.sot.encoding import encode
 from headrace.sot.exceptions import MalformedInput, MalformedRecord
+from headrace.sot.frames import CHUNK_BYTES, Chunk
 from headrace.sot.layout import MAX_BODY_BYTES
-from headrace.sot.sources.arriving import Readable
-from headrace.sot.sources.chunk import CHUNK_BYTES, Chunk
+from headrace.sot.sources.places import Readable
 from headrace.sot.sources.plain import (
     PlainRecord,
     count_keys,

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from headrace.sot.encoding import encode
 from headrace.sot.exceptions import MalformedInput, MalformedRecord
-from headrace.sot.sources.chunk import Chunk
+from headrace.sot.frames import Chunk
 from headrace.sot.sources.plain import PlainRecord, explained, to_record
 
 #: So many rows are read at once, or fewer if they are large.

@@ -1,21 +1,27 @@
-"""From what a person names (file, folder, S3 prefix, `-`) to files in a set order."""
+"""From a name (file, folder, S3 prefix, `-`) to files in a set order, and to their bytes.
+
+A pipe is read as its bytes arrive, in pieces of any size; gzip is unpacked.
+"""
 
 from __future__ import annotations
 
+import gzip
 import io
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import TYPE_CHECKING, BinaryIO, Final, Protocol, cast
 
 from headrace.lake.opening import make_store
 from headrace.sot.exceptions import SourceUnusable
+from headrace.sot.frames import CHUNK_BYTES
 from headrace.stopping import STOP, StopEvent
 
 if TYPE_CHECKING:
     from headrace.lake.s3 import S3Store
     from headrace.lake.s3_settings import S3Settings
+
 
 STANDARD_INPUT: Final = "-"
 _SPAN_BYTES: Final = 4 * 1024 * 1024
@@ -136,3 +142,85 @@ class _Spans(io.RawIOBase):
         buffer[: len(content)] = content
         self._at += len(content)
         return len(content)
+
+
+#: The longest of the marks by which formats are told apart.
+_MARK_BYTES: Final = 8
+
+
+_GZIP_MAGIC: Final = b"\x1f\x8b"
+
+
+class Readable(Protocol):
+    """What readers of frames and lines need of a file."""
+
+    def read(self, size: int, /) -> bytes:
+        """Up to so many bytes, but not none before the end."""
+        ...
+
+
+class Arriving(io.RawIOBase):
+    """What a pipe gives, without waiting for more than there is.
+
+    A buffered file waits until as much is there as was asked for: records of a slow engine would
+    lie in it unseen until a megabyte of them has come together.
+
+    Args:
+        pipe: to read from, closed with this.
+    """
+
+    def __init__(self, pipe: BinaryIO) -> None:
+        super().__init__()
+        self._pipe = pipe
+        self._begins = b""
+        self._begun = False
+
+    def readable(self) -> bool:
+        """It is there to be read."""
+        return True
+
+    def peek(self, _size: int = 0) -> bytes:
+        """How it begins: as many bytes as a mark has, fewer only where there are no more."""
+        while not self._begun and (more := self._some(_MARK_BYTES)):
+            self._begins += more
+            self._begun = len(self._begins) >= _MARK_BYTES
+        self._begun = True
+        return self._begins
+
+    def read(self, size: int = -1, /) -> bytes:
+        """What is there, up to `size` bytes; nothing only at the end."""
+        if self.peek():
+            given, self._begins = self._begins[:size], self._begins[size:]
+            return given
+        return self._some(size)
+
+    def close(self) -> None:
+        """Let go of the pipe."""
+        if not self.closed:
+            self._pipe.close()
+        super().close()
+
+    def _some(self, size: int) -> bytes:
+        read1 = getattr(self._pipe, "read1", None)
+        return cast(bytes, read1(size) if read1 is not None else self._pipe.read(size)) or b""
+
+
+def peekable(raw: BinaryIO, *, again: bool) -> io.BufferedReader | Arriving:
+    """What a source holds, from its beginning; of gzip what is packed in it.
+
+    Args:
+        raw: the opened source, at its beginning.
+        again: whether it is a file that can be opened a second time, hence no pipe.
+
+    Reading from it raises OSError, EOFError or zlib.error where gzip is damaged or cut off.
+    """
+    file: io.BufferedReader | Arriving
+    if not again:
+        file = Arriving(raw)
+    elif isinstance(raw, io.BufferedReader):
+        file = raw
+    else:
+        file = io.BufferedReader(cast(io.RawIOBase, raw), CHUNK_BYTES)
+    if file.peek(len(_GZIP_MAGIC))[: len(_GZIP_MAGIC)] == _GZIP_MAGIC:
+        return Arriving(cast(BinaryIO, gzip.GzipFile(fileobj=cast(BinaryIO, file))))
+    return file

@@ -19,12 +19,10 @@ from typing import Final
 
 from headrace.sot.exceptions import DamagedLog, StoreUnavailable
 from headrace.sot.store import Answer, Batch, Head, Outcome, SotStore
-from headrace.sot.writing.claiming import Claims
 from headrace.sot.writing.messages import Ack, Finished, SymbolCount
 from headrace.sot.writing.options import WriteOptions, shard_of
-from headrace.sot.writing.problems import Problems
-from headrace.sot.writing.shard import Shard, SymbolQueue
-from headrace.sot.writing.stats import Histogram, ShardStats
+from headrace.sot.writing.shard import Claims, Shard, SymbolQueue
+from headrace.sot.writing.stats import Histogram, Problems, ShardStats
 from headrace.sot.writing.symbol import SymbolWriter
 
 #: A symbol waits for its commit when it is this many batches ahead, and this many commits.

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from headrace.sot.position import DEFAULT_FIRST_SEQ
+from headrace.sot.chain import DEFAULT_FIRST_SEQ
 
 DEFAULT_SHARDS: Final = 8
 MAX_SHARDS: Final = 256

@@ -13,7 +13,6 @@ import msgspec
 
 from headrace.sot.exceptions import StoreUnavailable
 from headrace.sot.store import SotStore
-from headrace.sot.writing.credit import Credit
 from headrace.sot.writing.engine import Engine
 from headrace.sot.writing.messages import (
     END,
@@ -24,10 +23,49 @@ from headrace.sot.writing.messages import (
     Finished,
     Job,
     Upward,
+    make_pipe,
     pack_records,
+    receive,
+    send,
 )
 from headrace.sot.writing.options import WriteOptions, shard_of
-from headrace.sot.writing.pipe import make_pipe, receive, send
+
+
+class Credit:
+    """A number of bytes that are taken before work is handed on and given back when it is done.
+
+    One piece may exceed what there is: it goes alone.
+
+    Args:
+        size_bytes: how many there are.
+    """
+
+    def __init__(self, size_bytes: int) -> None:
+        self._size = size_bytes
+        self._used = 0
+        self._changed = threading.Condition()
+        self._over = False
+
+    def take(self, size_bytes: int) -> bool:
+        """Wait for room, then take it; False if nobody will ever give any back."""
+        with self._changed:
+            while not self._over and self._used and self._used + size_bytes > self._size:
+                self._changed.wait()
+            self._used += size_bytes
+            return not self._over
+
+    def give_back(self, size_bytes: int) -> None:
+        """Work of this size is done."""
+        with self._changed:
+            self._used -= size_bytes
+            self._changed.notify_all()
+
+    def end(self) -> None:
+        """Let everybody go who waits: the other side has stopped."""
+        with self._changed:
+            self._over = True
+            self._changed.notify_all()
+
 
 OnAcks = Callable[[list[Ack]], None]
 

@@ -12,18 +12,14 @@ from dataclasses import replace
 from typing import Final
 
 from headrace.errors import HeadraceError
-from headrace.sot.chain import follow, why_not_next
+from headrace.sot.chain import Position, follow, genesis, link, link_run, why_not_next
 from headrace.sot.exceptions import ChainError, ForkError, GapError, WrongHash
-from headrace.sot.frames import frame
+from headrace.sot.frames import RunIndex, frame
 from headrace.sot.layout import FRAME_HEADER, LENGTH_BYTES, PREV_HASH
-from headrace.sot.linking import link, link_run
-from headrace.sot.position import Position, genesis
 from headrace.sot.store import Batch, BatchLimits, Head, Parked, SotStore
-from headrace.sot.writing.aside import Aside, best_first
 from headrace.sot.writing.options import WriteOptions
-from headrace.sot.writing.pending import Pending, Piece
-from headrace.sot.writing.problems import Problem, Problems
-from headrace.sot.writing.runs import RunIndex
+from headrace.sot.writing.pending import Aside, Pending, Piece, best_first
+from headrace.sot.writing.stats import Problem, Problems
 
 #: Parked records taken up at once: they are let go of before more are.
 _SLICE: Final = 2000

@@ -26,9 +26,10 @@ from headrace.sot.writing.messages import (
     Failed,
     Job,
     Upward,
+    receive,
+    send,
     unpack_records,
 )
-from headrace.sot.writing.pipe import receive, send
 
 #: How long a commit's thread waits for Python's lock while the judging thread has it. The default
 #: of 5 ms, several times per commit, would be longer than the commit.

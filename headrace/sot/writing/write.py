@@ -9,17 +9,16 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from headrace.errors import ConfigurationError
+from headrace.sot.chain import Position
 from headrace.sot.exceptions import MalformedInput
+from headrace.sot.frames import Chunk
 from headrace.sot.opening import is_embedded
-from headrace.sot.position import Position
-from headrace.sot.sources.chunk import Chunk
 from headrace.sot.sources.reading import Records
 from headrace.sot.store import SotStore
 from headrace.sot.writing.messages import Ack, Finished
 from headrace.sot.writing.options import MAX_SHARDS, WriteOptions, processors
 from headrace.sot.writing.pool import InProcess, OnAcks, Processes, WriterPool
-from headrace.sot.writing.problems import Problem, Problems
-from headrace.sot.writing.stats import Histogram, ShardStats, skew
+from headrace.sot.writing.stats import Histogram, Problem, Problems, ShardStats, skew
 from headrace.stopping import STOP, StopEvent
 
 

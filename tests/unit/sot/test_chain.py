@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from support.sot_streams import made, run_of
 from xxhash import xxh3_64_intdigest
 
-from headrace.sot.chain import follow
+from headrace.sot.chain import Position, follow, genesis, link_run
 from headrace.sot.exceptions import (
     ForkError,
     GapError,
@@ -19,10 +19,7 @@ from headrace.sot.exceptions import (
     WrongLink,
 )
 from headrace.sot.frames import bodies, join
-from headrace.sot.gen.spec import StreamSpec
-from headrace.sot.gen.stream import generate
-from headrace.sot.linking import link_run
-from headrace.sot.position import Position, genesis
+from headrace.sot.gen import StreamSpec, generate
 
 RECORDS = made(40, symbols=1)
 RUN = run_of(RECORDS, 1)

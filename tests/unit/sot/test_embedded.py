@@ -15,9 +15,9 @@ from support.sot_streams import frames_of, made, run_of, write, written
 
 from headrace.sot.embedded.store import EmbeddedStore
 from headrace.sot.exceptions import DamagedLog, NewerLog, StoreMisconfigured, StoreUnavailable
-from headrace.sot.recovery import RecoverOptions, recover
+from headrace.sot.recover import RecoverOptions, recover
 from headrace.sot.store import Parked
-from headrace.sot.verifying.verify import VerifyReport, verify_store
+from headrace.sot.verify import VerifyReport, verify_store
 
 RECORDS = made(120, symbols=2, size_bytes=120)
 

@@ -9,10 +9,9 @@ import pytest
 from support.sot_streams import made, run_of
 
 from headrace.errors import ConfigurationError
-from headrace.sot.chain import follow
+from headrace.sot import gen
+from headrace.sot.chain import follow, genesis
 from headrace.sot.encoding import decode, encode
-from headrace.sot.gen import stream
-from headrace.sot.position import genesis
 
 
 @pytest.mark.parametrize("size", [72, 100, 300, 301, 1700, 15_000])
@@ -85,7 +84,7 @@ def test_what_cannot_be_made_is_said(settings: dict[str, Any], said: str) -> Non
 
 def test_large_records_are_written_a_few_at_a_time() -> None:
     """Two thousand of 16 MiB would be 32 GB."""
-    from headrace.sot.gen.output import _bunches
+    from headrace.sot.output import _bunches
 
     sizes = [len(bunch) for bunch in _bunches([bytes(3 * 1024 * 1024)] * 6)]
     assert sizes == [2, 2, 2]
@@ -98,7 +97,7 @@ def test_large_records_and_many_symbols_take_bounded_memory(
 ) -> None:
     """Patterns lie in memory: as many for each symbol as fit, one at least."""
     bound, kept = 200_000, 0
-    pattern = stream._pattern
+    pattern = gen._pattern
 
     def counted(*given: Any) -> tuple[bytes, bytes]:
         nonlocal kept
@@ -106,8 +105,8 @@ def test_large_records_and_many_symbols_take_bounded_memory(
         kept += sum(map(len, parts))
         return parts
 
-    monkeypatch.setattr(stream, "_PATTERN_BYTES", bound)
-    monkeypatch.setattr(stream, "_pattern", counted)
+    monkeypatch.setattr(gen, "_PATTERN_BYTES", bound)
+    monkeypatch.setattr(gen, "_pattern", counted)
     assert {len(each.body) + 4 for each in made(records, symbols=symbols, size_bytes=size)} == {
         size
     }

@@ -20,10 +20,9 @@ from support.sot_streams import made, run_of, stream_file
 from headrace.lake.exceptions import LakeUnusable
 from headrace.sot.encoding import decode
 from headrace.sot.exceptions import MalformedInput, SourceUnusable
-from headrace.sot.frames import STREAM_MAGIC, STREAM_NAME
-from headrace.sot.gen.output import WRITERS
-from headrace.sot.gen.spec import Made
-from headrace.sot.sources.chunk import Chunk
+from headrace.sot.frames import STREAM_MAGIC, STREAM_NAME, Chunk
+from headrace.sot.gen import Made
+from headrace.sot.output import WRITERS
 from headrace.sot.sources.parquet import SCHEMA
 from headrace.sot.sources.places import Place, find_places
 from headrace.sot.sources.reading import Format, read_places

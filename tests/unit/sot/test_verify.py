@@ -8,12 +8,12 @@ import pytest
 from support.sot_chains import Chain
 from support.sot_streams import made, written
 
-from headrace.sot.embedded.entry import Kind, make
+from headrace.sot import stretches
+from headrace.sot.chain import Position
+from headrace.sot.embedded.entries import Kind, make
 from headrace.sot.embedded.store import EmbeddedStore
-from headrace.sot.position import Position
 from headrace.sot.store import Batch
-from headrace.sot.verifying import planning
-from headrace.sot.verifying.verify import Mode, verify_store
+from headrace.sot.verify import Mode, verify_store
 
 RECORDS = made(900, symbols=3, size_bytes=120)
 
@@ -37,7 +37,7 @@ def test_an_empty_store_is_good(tmp_path: Path) -> None:
 def test_everything_is_recomputed(
     store: EmbeddedStore, processes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(planning, "_STRETCH_RECORDS", 70)
+    monkeypatch.setattr(stretches, "_STRETCH_RECORDS", 70)
     told: list[object] = []
     report = verify_store(store, processes=processes, on_verdict=told.append)
     assert report.good

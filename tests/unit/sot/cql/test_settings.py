@@ -2,8 +2,8 @@
 
 import pytest
 
-from headrace.sot.cql.payload import BadPayload, Payload, expand, squeeze
 from headrace.sot.cql.settings import PASSWORD_VARIABLE, USERNAME_VARIABLE, parse_location
+from headrace.sot.cql.tables import BadPayload, Payload, expand, squeeze
 from headrace.sot.exceptions import StoreMisconfigured
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from headrace.errors import ConfigurationError
 from headrace.run.report import Status
+from headrace.sot.chain import link
 from headrace.sot.embedded.store import EmbeddedStore
 from headrace.sot.encoding import decode, encode
 from headrace.sot.exceptions import (
@@ -24,16 +25,11 @@ from headrace.sot.exceptions import (
     WrongLink,
 )
 from headrace.sot.frames import STREAM_MAGIC, bodies, frame, identity, join
-from headrace.sot.gen.spec import StreamSpec
-from headrace.sot.gen.stream import generate
-from headrace.sot.linking import link
-from headrace.sot.migration.backfilling import Backfill
-from headrace.sot.migration.comparing import compare
-from headrace.sot.migration.old import OldLog
-from headrace.sot.migration.phases import Phase, WrongPhase
-from headrace.sot.migration.relinking import relinked
-from headrace.sot.migration.stepping import Migration
-from headrace.sot.recovery import recover
+from headrace.sot.gen import StreamSpec, generate
+from headrace.sot.migration.backfill import Backfill, compare, relinked
+from headrace.sot.migration.migrate import Migration
+from headrace.sot.migration.old_log import OldLog, Phase, WrongPhase
+from headrace.sot.recover import recover
 from headrace.sot.requests import MigrateRequest
 from headrace.sot.store import Batch, Outcome
 from headrace.stopping import StopEvent

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from headrace.sot.chain import follow
+from headrace.sot.chain import Position, follow, genesis
 from headrace.sot.exceptions import DamagedLog
 from headrace.sot.layout import FRAME_HEADER, LENGTH_BYTES
-from headrace.sot.position import Position, genesis
 from headrace.sot.record import HASH_XXH3_V1
 from headrace.sot.store import Block, Head, SotStore
 
@@ -210,3 +209,23 @@ def _gone(where: str, symbol_id: int, next_seq: int, floor: Position) -> Damaged
         seq=next_seq,
         last_seq=floor.next_seq - 1,
     )
+
+
+def below_floors(store: SotStore, floors: Mapping[int, Position]) -> Iterator[DamagedLog]:
+    """What is missing, or is not the history that was acknowledged.
+
+    Only the block that holds a floor is read: the digest behind it covers all before, and whether
+    that digest is right is what verifying recomputes.
+    """
+    for symbol_id, floor in sorted(floors.items()):
+        try:
+            head = store.head(symbol_id)
+            if head is None:
+                raise DamagedLog(
+                    store.location,
+                    "the symbol was written here, and is gone",
+                    symbol_id=symbol_id,
+                )
+            check_floor(store, ChainEnd(symbol_id, head, floor=floor))
+        except DamagedLog as damage:
+            yield damage

@@ -10,8 +10,8 @@ from support.sot_streams import frames_of, made, run_of, write, written
 from xxhash import xxh3_64_intdigest
 
 from headrace.sot.embedded.store import EmbeddedStore
-from headrace.sot.gen.spec import Made
-from headrace.sot.verifying.verify import verify_store
+from headrace.sot.gen import Made
+from headrace.sot.verify import verify_store
 
 
 @pytest.fixture

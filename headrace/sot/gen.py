@@ -1,21 +1,27 @@
-"""Records by the million: a few realistic ones as patterns, their numbers filled in."""
+"""Streams to try the log with: any number of symbols, any skew, any size, and faults on demand.
+
+Records by the million: a few realistic ones as patterns, their numbers filled in.
+"""
 
 from __future__ import annotations
 
 import random
 import struct
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 from xxhash import xxh3_64_intdigest
 
+from headrace.errors import ConfigurationError
 from headrace.sot.encoding import encode
-from headrace.sot.gen.faulty import with_faults
-from headrace.sot.gen.spec import Made, StreamSpec
-from headrace.sot.layout import HASH_BYTES, LENGTH_BYTES
+from headrace.sot.layout import HASH_BYTES, LENGTH_BYTES, MAX_BODY_BYTES, MIN_FRAME_BYTES
 from headrace.sot.record import (
     HASH_CARRIED,
     HASH_XXH3_V1,
+    U32_MAX,
+    U64_MAX,
     BalanceEvent,
     Input,
     OrderCompletion,
@@ -24,6 +30,142 @@ from headrace.sot.record import (
     Record,
     Trade,
 )
+
+#: Faults that can be asked for, and what they do to a stream.
+FAULTS: Final = {
+    "gap": "leave a record out",
+    "duplicate": "say a record twice",
+    "fork": "say a record, then another one at the same sequence",
+    "swap": "say a record after the next one of its symbol",
+    "link": "give a record another prev_hash",
+    "hash": "change a record's content, not its hash",
+}
+
+
+class StreamSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A stream, the same every time for the same values.
+
+    Attributes:
+        records: in all, before faults.
+        symbols: ids 1 to this many, or `symbol_ids`.
+        symbol_ids: the ids themselves.
+        size_bytes: of a frame.
+        hot_share: of the records that go to the first symbol; the rest is even. None: all even.
+        chained: whether records carry hashes and links.
+        first_seq: of every symbol.
+        seed: of everything that is random.
+        faults: how many of which of `FAULTS`.
+    """
+
+    records: int
+    symbols: int = 8
+    symbol_ids: tuple[int, ...] = ()
+    size_bytes: int = 300
+    hot_share: float | None = None
+    chained: bool = True
+    first_seq: int = 1
+    seed: int = 1
+    faults: dict[str, int] = {}
+
+    @property
+    def ids(self) -> tuple[int, ...]:
+        """The symbols."""
+        return self.symbol_ids or tuple(range(1, self.symbols + 1))
+
+    def check(self) -> None:
+        """Return if such a stream can be made.
+
+        Raises:
+            ConfigurationError: if not; says which value is wrong.
+        """
+        largest = MAX_BODY_BYTES
+        for name, value, low, high in (
+            ("records", self.records, 0, U64_MAX),
+            ("symbols", len(self.ids), 1, 1_000_000),
+            ("size_bytes", self.size_bytes, MIN_FRAME_BYTES, largest),
+            ("first_seq", self.first_seq, 0, U64_MAX + 1 - self.records),
+            ("hot_share", self.hot_share or 0, 0, 1),
+            ("the greatest symbol", max(self.ids), 0, U32_MAX),
+        ):
+            if not low <= value <= high:
+                raise ConfigurationError(f"{name} is {value}, it has to be within {low} and {high}")
+        unknown = set(self.faults) - set(FAULTS)
+        if unknown:
+            raise ConfigurationError(
+                f"there is no fault {sorted(unknown)[0]!r}", hint=f"There are: {', '.join(FAULTS)}"
+            )
+        if sum(self.faults.values()) * 4 > self.records:
+            raise ConfigurationError(
+                f"{sum(self.faults.values())} faults are too many for {self.records} records",
+                hint="At most one record in four can have one",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """One record of a stream; `fault` says what was done to it, "" for nothing."""
+
+    symbol_id: int
+    seq: int
+    body: bytes
+    fault: str = ""
+
+
+#: In a body: the lowest byte of the input's checksum, which any engine may set as it likes.
+_CRC_AT: Final = 40
+_PREV_HASH_AT: Final = 24
+
+
+def with_faults(records: Iterator[Made], spec: StreamSpec) -> Iterator[Made]:
+    """The same records with the faults asked for, at places that do not touch."""
+    rng = random.Random(spec.seed + 1)
+    kinds = [kind for kind, count in sorted(spec.faults.items()) for _ in range(count)]
+    rng.shuffle(kinds)
+    # One place in each stretch of equal length, none at its end: what a fault delays comes before
+    # the next one.
+    stretch = spec.records // max(1, len(kinds))
+    places = {
+        number * stretch + rng.randrange(max(1, stretch // 2)): kind
+        for number, kind in enumerate(kinds)
+    }
+    delayed: Made | None = None
+    for number, made in enumerate(records):
+        kind = places.get(number, "")
+        if kind == "swap":
+            if delayed is not None:
+                yield delayed
+            delayed = Made(made.symbol_id, made.seq, made.body, kind)
+            continue
+        if kind != "gap":
+            yield from _spoilt(made, kind)
+        if delayed is not None and delayed.symbol_id == made.symbol_id:
+            yield delayed
+            delayed = None
+    if delayed is not None:
+        yield delayed
+
+
+def _spoilt(made: Made, kind: str) -> Iterator[Made]:
+    if kind == "link":
+        yield _changed(made, _PREV_HASH_AT, kind, hashed=True)
+        return
+    if kind == "hash":
+        yield _changed(made, _CRC_AT, kind, hashed=False)
+        return
+    yield made
+    if kind == "duplicate":
+        yield Made(made.symbol_id, made.seq, made.body, kind)
+    elif kind == "fork":
+        yield _changed(made, _CRC_AT, kind, hashed=True)
+
+
+def _changed(made: Made, at: int, kind: str, *, hashed: bool) -> Made:
+    body = bytearray(made.body)
+    body[at] ^= 1
+    if hashed:
+        body[:HASH_BYTES] = xxh3_64_intdigest(bytes(body[HASH_BYTES:])).to_bytes(8, "little")
+    return Made(made.symbol_id, made.seq, bytes(body), kind)
+
 
 _PATTERNS: Final = 64
 #: Fewer patterns for a symbol where records are large or symbols many: they lie in memory.

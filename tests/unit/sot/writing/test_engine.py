@@ -18,7 +18,7 @@ from headrace.errors import ConfigurationError
 from headrace.sot.embedded.store import EmbeddedStore
 from headrace.sot.exceptions import StoreUnavailable
 from headrace.sot.store import Batch, BatchLimits, Head, Outcome
-from headrace.sot.verifying.verify import verify_store
+from headrace.sot.verify import verify_store
 from headrace.sot.writing.engine import Engine
 from headrace.sot.writing.messages import Ack
 from headrace.sot.writing.options import WriteOptions

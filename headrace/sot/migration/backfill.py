@@ -1,16 +1,57 @@
-"""Bring the new log up to where the old one is; again and again, from wherever it stands."""
+"""Bring the new log up to where the old one is, from any state; and compare the two.
+
+A record in the new log has its symbol's sequence and link instead of the global ones: the n-th old
+record of a symbol is the n-th of its new chain. Everything but sequence, link and hash stays as it
+is; the old log keeps the old ones. The result depends on the old log alone, so a backfill can stop
+anywhere, and `compare` can recompute both from content: whether everything of the old log is in the
+new one, and nothing else.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import struct
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Final
 
+from headrace.sot.chain import DEFAULT_FIRST_SEQ, Position, follow, genesis, link
 from headrace.sot.exceptions import DamagedLog, TakenOver
-from headrace.sot.migration.old import Cursor, OldLog
-from headrace.sot.migration.relinking import relinked, symbol_in
-from headrace.sot.position import DEFAULT_FIRST_SEQ, Position
+from headrace.sot.frames import bodies as bodies_of
+from headrace.sot.frames import frame
+from headrace.sot.layout import HEADER
+from headrace.sot.migration.old_log import Cursor, OldLog
 from headrace.sot.store import Answer, Batch, Head, SotStore
+from headrace.sot.verified_chain import ChainEnd, verified_runs
 from headrace.stopping import STOP, StopEvent
+
+_SEQ_AT: Final = 16
+_U64: Final = struct.Struct("<Q")
+
+
+def symbol_in(body: bytes) -> int:
+    """The symbol of an old record."""
+    found: int = HEADER.unpack_from(body)[4]
+    return found
+
+
+def relinked(body: bytes, position: Position) -> tuple[bytes, Position]:
+    """The frame of an old record at `position` of its new chain, and the position behind it."""
+    changed = b"".join((body[:_SEQ_AT], _U64.pack(position.next_seq), body[_SEQ_AT + 8 :]))
+    framed, _ = link(frame(changed), position.hash)
+    followed = follow(framed, 0, symbol_in(body), position)
+    if followed.error is not None:
+        raise followed.error
+    return framed, followed.position
+
+
+def new_chains(bodies: Iterable[bytes]) -> Iterator[tuple[int, bytes, Position]]:
+    """What the new log must hold for these old records from the first on."""
+    positions: dict[int, Position] = {}
+    for body in bodies:
+        symbol_id = symbol_in(body)
+        position = positions.get(symbol_id) or genesis(symbol_id, DEFAULT_FIRST_SEQ)
+        framed, positions[symbol_id] = relinked(body, position)
+        yield symbol_id, framed, positions[symbol_id]
 
 
 @dataclass
@@ -142,3 +183,84 @@ class Backfill:
                 raise TakenOver(chain.head.symbol_id, chain.head.epoch, outcome.head.epoch)
             chain.before = chain.position
             chain.frames, chain.size_bytes = [], 0
+
+
+@dataclass(slots=True)
+class Comparison:
+    """What comparing has shown.
+
+    Attributes:
+        records: of the old log, all of them.
+        symbols: that they belong to.
+        differences: one line each.
+    """
+
+    records: int = 0
+    symbols: int = 0
+    differences: list[str] = field(default_factory=list)
+
+    @property
+    def equal(self) -> bool:
+        """Whether the new log holds the old one, and nothing else."""
+        return not self.differences
+
+
+def compare(
+    old: OldLog, new: SotStore, *, on_records: Callable[[int], None] = lambda _: None
+) -> Comparison:
+    """Compare every record, by the digests over whole chains.
+
+    Raises:
+        DamagedLog: the old log is damaged.
+        StoreUnavailable: one of them does not answer.
+    """
+    found = Comparison()
+    expected: dict[int, Position] = {}
+    for symbol_id, _, position in new_chains(old.bodies()):
+        expected[symbol_id] = position
+        found.records += 1
+        if found.records % 1000 == 0:
+            on_records(1000)
+    on_records(found.records % 1000)
+    found.symbols = len(expected)
+    found.differences += [str(damage) for damage in new.damages()]
+    for symbol_id in sorted(set(expected) | set(new.symbols())):
+        difference = _difference(old, new, symbol_id, expected.get(symbol_id))
+        if difference:
+            found.differences.append(difference)
+    return found
+
+
+def _difference(old: OldLog, new: SotStore, symbol_id: int, expected: Position | None) -> str:
+    try:
+        head = new.head(symbol_id)
+        if head is None or head.position.next_seq == head.first_seq:
+            return f"symbol {symbol_id}: the new log has nothing of it" if expected else ""
+        if expected is None:
+            return f"symbol {symbol_id}: the old log has nothing of it"
+        reached = None
+        for _, position in verified_runs(new, ChainEnd(symbol_id, head)):
+            reached = position
+    except DamagedLog as damage:
+        return str(damage)
+    if reached == expected:
+        return ""
+    seq = _first_difference(old, new, symbol_id)
+    return f"symbol {symbol_id}, seq {seq}: the logs differ from here on"
+
+
+def _first_difference(old: OldLog, new: SotStore, symbol_id: int) -> int:
+    """The first sequence of the symbol at which one log has something else, or nothing."""
+    theirs = _new_frames(new, symbol_id)
+    seq = 0
+    for symbol, framed, position in new_chains(old.bodies()):
+        if symbol == symbol_id:
+            seq = position.next_seq - 1
+            if next(theirs, None) != framed:
+                return seq
+    return seq + 1
+
+
+def _new_frames(new: SotStore, symbol_id: int) -> Iterator[bytes]:
+    for block in new.scan(symbol_id):
+        yield from map(frame, bodies_of(block.frames))

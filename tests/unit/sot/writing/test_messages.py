@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from headrace.sot.writing.pipe import make_pipe, receive, send
+from headrace.sot.writing.messages import make_pipe, receive, send
 
 
 @pytest.mark.parametrize("pieces", [0, 1, 2, 3000])

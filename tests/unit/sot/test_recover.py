@@ -10,16 +10,14 @@ from pathlib import Path
 import pytest
 
 from headrace.errors import ConfigurationError
-from headrace.sot.embedded.entry import HEADER_BYTES
+from headrace.sot.chain import Position
+from headrace.sot.embedded.entries import HEADER_BYTES
 from headrace.sot.embedded.store import EmbeddedStore
 from headrace.sot.encoding import decode
 from headrace.sot.exceptions import StoreUnavailable
 from headrace.sot.frames import STREAM_MAGIC, bodies, identity, join
-from headrace.sot.gen.spec import StreamSpec
-from headrace.sot.gen.stream import generate
-from headrace.sot.position import Position
-from headrace.sot.recovery import RecoverOptions, RecoverReport, recover
-from headrace.sot.recovery.order import input_seq_of
+from headrace.sot.gen import StreamSpec, generate
+from headrace.sot.recover import RecoverOptions, RecoverReport, input_seq_of, recover
 from headrace.sot.sources.places import find_places
 from headrace.sot.sources.reading import Format, read_places
 from headrace.sot.writing.options import WriteOptions

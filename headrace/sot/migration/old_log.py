@@ -12,11 +12,13 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
 from xxhash import xxh3_64_intdigest
 
+from headrace.errors import ConfigurationError
 from headrace.locks import sqlite_holders
 from headrace.sot.exceptions import (
     ChainError,
@@ -30,11 +32,64 @@ from headrace.sot.exceptions import (
     WrongLink,
 )
 from headrace.sot.frames import identity
-from headrace.sot.layout import HASH_BYTES, HEADER
-from headrace.sot.layout_check import check_body
-from headrace.sot.migration.phases import Phase, WrongPhase, target_of
+from headrace.sot.layout import HASH_BYTES, HEADER, check_body
 from headrace.sot.record import HASH_XXH3_V1
 from headrace.sot.u64 import from_signed, to_signed
+
+
+class Phase(StrEnum):
+    """See `headrace.sot.migration`."""
+
+    OLD = "old"
+    DUAL = "dual"
+    NEW = "new"
+    ENDED = "ended"
+
+    @property
+    def reads(self) -> str:
+        """Which log is the truth."""
+        return "old" if self in (Phase.OLD, Phase.DUAL) else "new"
+
+
+class WrongPhase(ConfigurationError):
+    """A step that does not lead on from where the migration stands; nothing was done."""
+
+    def __init__(self, step: str, phase: Phase) -> None:
+        super().__init__(
+            f"the migration is in phase {phase.value!r}, from which {step!r} does not lead on",
+            hint=_NEXT[phase],
+        )
+        self.step = step
+        self.phase = phase
+
+
+_NEXT: Final = {
+    Phase.OLD: "Start it with: begin",
+    Phase.DUAL: "Next: backfill, compare, switch",
+    Phase.NEW: "Next: end, or back",
+    Phase.ENDED: "It has ended: write to the new log (headrace sot write)",
+}
+
+#: From, to; a step that is repeated finds itself at its goal.
+STEPS: Final = {
+    "begin": (Phase.OLD, Phase.DUAL),
+    "switch": (Phase.DUAL, Phase.NEW),
+    "back": (Phase.NEW, Phase.DUAL),
+    "end": (Phase.NEW, Phase.ENDED),
+}
+
+
+def target_of(step: str, phase: Phase) -> Phase:
+    """Where a step leads.
+
+    Raises:
+        WrongPhase: not from here.
+    """
+    start, goal = STEPS[step]
+    if phase not in (start, goal):
+        raise WrongPhase(step, phase)
+    return goal
+
 
 FORMAT: Final = "1"
 _BUSY_MS: Final = 60_000

@@ -1,8 +1,13 @@
-"""Verify a store, over several processes where that is faster."""
+"""Verify a store, over several processes where that is faster.
+
+`python -m headrace.sot.verify` is such a process, and not for people: stretches in by standard
+input, verdicts out.
+"""
 
 from __future__ import annotations
 
 import logging
+import os
 import subprocess
 import sys
 import time
@@ -12,16 +17,30 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from headrace.sot.chain import Position, genesis
 from headrace.sot.exceptions import DamagedLog, StoreUnavailable
-from headrace.sot.opening import is_embedded
-from headrace.sot.position import Position, genesis
+from headrace.sot.opening import is_embedded, open_store
 from headrace.sot.store import Head, SotStore
-from headrace.sot.verifying.planning import Mode, deal, plan_symbol, sample
-from headrace.sot.verifying.stretch import Stretch, Verdict, verify_block_alone, verify_stretch
-from headrace.sot.verifying.worker import VerifyJob, child_environment
+from headrace.sot.stretches import (
+    Mode,
+    Stretch,
+    Verdict,
+    deal,
+    plan_symbol,
+    sample,
+    verify_block_alone,
+    verify_stretch,
+)
 from headrace.sot.writing.options import processors
 
 log = logging.getLogger(__name__)
+
+
+class VerifyJob(msgspec.Struct, frozen=True):
+    """What one process verifies."""
+
+    location: str
+    stretches: list[Stretch]
 
 
 @dataclass(slots=True)
@@ -180,10 +199,10 @@ def _in_child(
     location: str, stretches: list[Stretch], on_verdict: Callable[[Verdict], None] | None
 ) -> list[Verdict]:
     child = subprocess.Popen(
-        [sys.executable, "-m", "headrace.sot.verifying.worker"],
+        [sys.executable, "-m", "headrace.sot.verify"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        env=child_environment(),
+        env=_child_environment(),
     )
     verdicts: list[Verdict] = []
     with child:
@@ -257,3 +276,25 @@ def _verify_sample(store: SotStore, head: Head, blocks: int, seed: int, into: Sy
         into.records += block.count
         seen_to = block.first_seq + block.count
     into.good_until = head.position.next_seq
+
+
+def _child_environment() -> dict[str, str]:
+    """The environment in which a child finds the same modules as this process."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+
+
+def main() -> None:
+    """Verify what standard input says; one verdict per line."""
+    job = msgspec.json.decode(sys.stdin.buffer.read(), type=VerifyJob)
+    store = open_store(job.location, create=False)
+    try:
+        for stretch in job.stretches:
+            verdict = verify_stretch(store, stretch)
+            sys.stdout.buffer.write(msgspec.json.encode(verdict) + b"\n")
+            sys.stdout.buffer.flush()
+    finally:
+        store.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,25 +1,129 @@
-"""Replay a store into a stream that is equal to what came in."""
+"""Replay a store into a stream that is equal to what came in.
+
+Every symbol is verified on the way; all are merged in one order that is the same every time, in
+bounded memory. Records are ordered by
+
+    (the largest `input_seq` of the symbol's records up to this one, symbol_id, output_seq)
+
+`input_seq` is the engine's own sequence over all symbols, so this is the order in which the engine
+spoke. Taking the largest so far instead of the record's own keeps each symbol's chain in order even
+where an engine counted backwards; symbol and sequence make the order total. It depends on nothing
+but the records: not on shards, on the backend, on times, or on the order in which they are read.
+
+Each symbol that is open holds one block. Beyond a number of them, groups are merged into temporary
+files first, and those are merged: a merge sort on disk.
+"""
 
 from __future__ import annotations
 
+import heapq
+import struct
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import BinaryIO, Final
 
 from headrace.errors import ConfigurationError
+from headrace.sot.chain import Position
 from headrace.sot.exceptions import DamagedLog
-from headrace.sot.gen.output import WRITERS
-from headrace.sot.layout import LENGTH_BYTES
-from headrace.sot.position import Position
-from headrace.sot.recovery.merging import FAN_IN, Item, items_of, merged
-from headrace.sot.recovery.output import Target
-from headrace.sot.recovery.verified import ChainEnd, verified_runs
+from headrace.sot.layout import FRAME_ROUTE, LENGTH_BYTES
+from headrace.sot.output import WRITERS, Target
 from headrace.sot.sources.reading import Format
 from headrace.sot.store import SotStore
+from headrace.sot.verified_chain import ChainEnd, verified_runs
 from headrace.stopping import STOP, StopEvent
+
+#: `input_seq` in a frame: behind hash, versions, symbol, output_seq and prev_hash.
+_INPUT_SEQ_AT: Final = LENGTH_BYTES + 32
+_INPUT_SEQ: Final = struct.Struct("<Q")
+
+
+def input_seq_of(frame: bytes, offset: int = 0) -> int:
+    """The engine's global sequence of the frame at `offset`."""
+    found: int = _INPUT_SEQ.unpack_from(frame, offset + _INPUT_SEQ_AT)[0]
+    return found
+
+
+#: Order, symbol, sequence; then the frame, or what ends the symbol there.
+Item = tuple[int, int, int, "bytes | DamagedLog"]
+#: Opens a stream of items in order.
+Opener = Callable[[], Iterator[Item]]
+
+#: Symbols, or temporary files, that are open at once: some 200 MB of blocks at the most.
+FAN_IN: Final = 128
+
+#: Behind every sequence that a record can have.
+_BEHIND_ALL: Final = 2**64
+_ENTRY: Final = struct.Struct("<QIQI")
+_DAMAGE: Final = 2**32 - 1
+_BUFFER_BYTES: Final = 256 * 1024
+
+
+def items_of(symbol_id: int, runs: Iterable[tuple[bytes, Position]]) -> Iterator[Item]:
+    """One symbol's records; damage becomes its last item, right behind the last good record."""
+    order = 0
+    try:
+        for run, _ in runs:
+            offset = 0
+            while offset < len(run):
+                length, _, seq = FRAME_ROUTE.unpack_from(run, offset)
+                stop = offset + LENGTH_BYTES + length
+                order = max(order, input_seq_of(run, offset))
+                yield order, symbol_id, seq, run[offset:stop]
+                offset = stop
+    except DamagedLog as damage:
+        yield order, symbol_id, _BEHIND_ALL, damage
+
+
+def merged(streams: Sequence[Opener], scratch: Path, *, fan_in: int = FAN_IN) -> Iterator[Item]:
+    """The items of all streams in order.
+
+    Args:
+        streams: how to open each; none is open before it is needed.
+        scratch: an empty folder for temporary files.
+        fan_in: how many are open at once.
+    """
+    level = 0
+    while len(streams) > fan_in:
+        groups = [streams[at : at + fan_in] for at in range(0, len(streams), fan_in)]
+        streams = [
+            _spilt(group, scratch / f"merge-{level}-{number}")
+            for number, group in enumerate(groups)
+        ]
+        level += 1
+    return heapq.merge(*(open_stream() for open_stream in streams))
+
+
+def _spilt(group: Sequence[Opener], path: Path) -> Opener:
+    """The group merged into a file; how to read it."""
+    damages: list[DamagedLog] = []
+    with path.open("wb", buffering=_BUFFER_BYTES) as file:
+        for order, symbol_id, seq, content in heapq.merge(*(opened() for opened in group)):
+            if isinstance(content, DamagedLog):
+                file.write(_ENTRY.pack(order, symbol_id, len(damages), _DAMAGE))
+                damages.append(content)
+            else:
+                file.write(_ENTRY.pack(order, symbol_id, seq, len(content)))
+                file.write(content)
+
+    def read() -> Iterator[Item]:
+        with path.open("rb", buffering=_BUFFER_BYTES) as file:
+            yield from _entries(file, damages)
+        path.unlink()
+
+    return read
+
+
+def _entries(file: BinaryIO, damages: Sequence[DamagedLog]) -> Iterator[Item]:
+    while head := file.read(_ENTRY.size):
+        order, symbol_id, seq, size = _ENTRY.unpack(head)
+        if size == _DAMAGE:
+            yield order, symbol_id, _BEHIND_ALL, damages[seq]
+        else:
+            yield order, symbol_id, seq, file.read(size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +191,7 @@ def recover(
     on_records: Callable[[int], None] | None = None,
     stop: StopEvent = STOP,
 ) -> RecoverReport:
-    """Write the verified records of the store in the order of `headrace.sot.recovery.order`.
+    """Write the verified records of the store in the order of `headrace.sot.recover`.
 
     Args:
         store: what to replay; as it stands now, whatever is written meanwhile.

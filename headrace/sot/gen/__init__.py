@@ -1,1 +1,0 @@
-"""Streams to try the log with: any number of symbols, any skew, any size, and faults on demand."""
