@@ -6,8 +6,11 @@ from prefect.blocks.core import Block
 from pydantic import Field, SecretStr
 
 from headrace.errors import ConfigurationError
+from headrace.exchange.client import ExchangeClient
 from headrace.exchange.signing import Credentials
+from headrace.exchange.source import Source
 from headrace.exchange.transport import Timeouts, Transport
+from headrace.quota import Gate
 from headrace.stopping import StopEvent
 
 
@@ -58,3 +61,13 @@ class Exchange(Block):
             max_connections=max_connections,
             stop=stop,
         )
+
+    def open_source(self, gate: Gate, *, max_connections: int, stop: StopEvent) -> Source:
+        """The client of the API, which a pull knows as a `Source`.
+
+        Raises:
+            ConnectionFailed: no server listens at the address.
+        """
+        transport = self.transport(max_connections=max_connections, stop=stop)
+        transport.check_reachable()
+        return ExchangeClient(transport, gate, credentials=self.credentials(), stop=stop)

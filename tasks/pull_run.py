@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 
 from blocks.checkpoint import BlockCheckpoints
 from blocks.resolve import exchange_of, lake_of, quota_of
-from headrace.exchange import ExchangeClient
 from headrace.exchange.planning import Sizing
+from headrace.exchange.source import Source
 from headrace.exchange.transport import quota_name
 from headrace.lake import RawLake
 from headrace.leases import LeaseStore, open_leases
@@ -31,7 +31,7 @@ from tasks.kernel import QuotaRun, find_run, opening, registered
 class Run(QuotaRun[PullRequest]):
     """One run of a pull. Made by `open_run`, closed with it. `task_runs`: their ids by product."""
 
-    client: ExchangeClient
+    client: Source
     lake: RawLake
     leases: LeaseStore
     checkpoints: BlockCheckpoints
@@ -139,9 +139,7 @@ def open_run(request: PullRequest) -> Iterator[Run]:
         gate = quota.gate(settings.quota_folder, host, outage_limit_s=request.outage_limit_s)
         opened.callback(gate.close)
         gate.on_breaker_change(emit_breaker_change)
-        transport = exchange.transport(max_connections=MAX_IN_FLIGHT, stop=stop)
-        transport.check_reachable()
-        client = ExchangeClient(transport, gate, credentials=credentials, stop=stop)
+        client = exchange.open_source(gate, max_connections=MAX_IN_FLIGHT, stop=stop)
         opened.callback(client.close)
         run = Run(
             id=begun.run_id,

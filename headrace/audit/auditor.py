@@ -13,8 +13,8 @@ from headrace.audit.parts import part_findings
 from headrace.audit.pending import pending_of
 from headrace.audit.report import ProductAudit
 from headrace.errors import HeadraceError
-from headrace.exchange.client import ExchangeClient
 from headrace.exchange.exceptions import ExchangeError
+from headrace.exchange.source import Source
 from headrace.lake import RawLake
 from headrace.lake.exceptions import PartUnreadable
 from headrace.pull.checkpoints import CheckpointStore
@@ -31,7 +31,7 @@ def audited(
     product: str,
     *,
     checkpoints: CheckpointStore,
-    client: ExchangeClient | None = None,
+    client: Source | None = None,
     known: int | None = None,
     pending_since: datetime | None = None,
     deep: bool = False,
@@ -63,7 +63,7 @@ def _held_together(
     raw: RawLake,
     product: str,
     checkpoints: CheckpointStore,
-    client: ExchangeClient | None,
+    client: Source | None,
     known: int | None,
     pending_since: datetime | None,
     *,
@@ -105,7 +105,7 @@ def _held_together(
 
 
 def _shown_by_exchange(
-    client: ExchangeClient, raw: RawLake, product: str
+    client: Source, raw: RawLake, product: str
 ) -> tuple[int, str, Finding | None]:
     """The newest id shown (0: no trade), why it is not known, and that it is another history's."""
     try:
@@ -121,7 +121,7 @@ def _shown_by_exchange(
 
 
 def _without_pending(
-    counted: Tally, client: ExchangeClient, product: str, since: datetime
+    counted: Tally, client: Source, product: str, since: datetime
 ) -> tuple[Tally, str]:
     """What is missing without what is only pending, and why these could not be told apart."""
     try:

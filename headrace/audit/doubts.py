@@ -17,9 +17,8 @@ import pyarrow.compute as pc
 from headrace.audit.aside import set_aside
 from headrace.audit.report import Action, Repair
 from headrace.coverage import Range
-from headrace.exchange.client import ExchangeClient
-from headrace.exchange.pages import PAGE_LIMIT
 from headrace.exchange.proof import Known
+from headrace.exchange.source import Source
 from headrace.exchange.walk import walk
 from headrace.lake import PartFooter, RawLake
 from headrace.pull.ends import ends_again
@@ -31,7 +30,7 @@ from headrace.stopping import StopEvent
 def asked_again(
     raw: RawLake,
     product: str,
-    client: ExchangeClient,
+    client: Source,
     lease: HeldLease,
     *,
     now: datetime,
@@ -59,7 +58,7 @@ def asked_again(
         stop.check()
         rows, _ = raw.read_part(part)
         before = rows.num_rows
-        for lo, hi in _to_ask(footer):
+        for lo, hi in _to_ask(footer, client.page_limit):
             # The trade above a hole is shown again: then one answer shows both of its ends.
             hi = min(hi + 1, part.hi)
             walked = walk(client, product, (lo, hi), known, stop=stop)
@@ -94,9 +93,9 @@ def _joined(stored: pa.Table, answered: pa.Table) -> pa.Table:
     return pa.concat_tables([stored, new]).sort_by("trade_id") if new.num_rows else stored
 
 
-def _to_ask(footer: PartFooter) -> tuple[Range, ...]:
+def _to_ask(footer: PartFooter, page_limit: int) -> tuple[Range, ...]:
     """The ranges to ask for: each hole, or all at once where that takes fewer requests."""
     holes = footer.doubtful_holes
-    if 2 * len(holes) > footer.rows // PAGE_LIMIT + 2:
+    if 2 * len(holes) > footer.rows // page_limit + 2:
         return ((holes[0][0], holes[-1][1]),)
     return holes

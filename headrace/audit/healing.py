@@ -31,7 +31,7 @@ from headrace.audit.findings import Kind
 from headrace.audit.inspection import inspect
 from headrace.audit.overlaps import shared_by
 from headrace.audit.report import Action, Repair
-from headrace.exchange.client import ExchangeClient
+from headrace.exchange.source import Source
 from headrace.faults import kill_point
 from headrace.lake import Overlap, Part, RawLake
 from headrace.lake.grid import PAGE_IDS
@@ -59,7 +59,7 @@ class Healer:
     raw: RawLake
     checkpoints: CheckpointStore
     run_id: str
-    client: ExchangeClient | None = None
+    client: Source | None = None
     deep: bool = False
     stop: StopEvent = STOP
 

@@ -9,13 +9,11 @@ from __future__ import annotations
 from datetime import datetime
 
 from headrace.coverage import EMPTY, IntervalSet
-from headrace.exchange.client import ExchangeClient
 from headrace.exchange.history import History, first_id_since
+from headrace.exchange.source import Source
 
 
-def pending_of(
-    client: ExchangeClient, product: str, missing: IntervalSet, since: datetime
-) -> IntervalSet:
+def pending_of(client: Source, product: str, missing: IntervalSet, since: datetime) -> IntervalSet:
     """The ids of `missing` that were traded at or after `since`.
 
     Ids rise with time, so it is one moment in the history that is looked for, from the newest gap

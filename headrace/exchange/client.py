@@ -133,6 +133,11 @@ class ExchangeClient:
         self._refusals = 0
 
     @property
+    def page_limit(self) -> int:
+        """The most trades of one page."""
+        return PAGE_LIMIT
+
+    @property
     def source(self) -> str:
         """The API's address, as recorded with what was fetched from it."""
         return self._transport.base_url
@@ -146,11 +151,11 @@ class ExchangeClient:
         product: str,
         after: int | None,
         *,
-        limit: int = PAGE_LIMIT,
+        limit: int | None = None,
         lane: Lane = Lane.BACKFILL,
         check: Check = unchecked,
     ) -> Page:
-        """The newest `limit` trades with ids below `after` (None: the newest of all).
+        """The newest `limit` trades (a full page) with ids below `after` (None: the newest of all).
 
         `check` holds the answer against what is known (`headrace.exchange.proof`); one for which it
         raises `Contradiction` is asked for again.
@@ -163,6 +168,8 @@ class ExchangeClient:
             Stopped: the stop event was set.
             ValueError: `after` is below 1, which the exchange refuses.
         """
+
+        limit = self.page_limit if limit is None else limit
 
         def read(body: bytes) -> Page:
             page = decode_page(body, product=product, after=after, limit=limit)

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
-from headrace.exchange.client import ExchangeClient
 from headrace.exchange.exceptions import Contradiction, RetriesExhausted, ValueRefused
-from headrace.exchange.pages import PAGE_LIMIT, Page
+from headrace.exchange.pages import Page
 from headrace.exchange.proof import (
     Check,
     Sight,
@@ -17,6 +16,7 @@ from headrace.exchange.proof import (
     check_reaches,
     unchecked,
 )
+from headrace.exchange.source import Source
 from headrace.quota import Lane
 
 #: So many empty answers it takes to believe that a product has no trade.
@@ -36,7 +36,7 @@ class History:
 
 
 def newest_page(
-    client: ExchangeClient,
+    client: Source,
     product: str,
     *,
     lane: Lane = Lane.BACKFILL,
@@ -49,9 +49,7 @@ def newest_page(
     return sight(client, product, None, lane, check)
 
 
-def both_ends(
-    client: ExchangeClient, product: str, *, lane: Lane = Lane.BACKFILL
-) -> tuple[Sight, Sight]:
+def both_ends(client: Source, product: str, *, lane: Lane = Lane.BACKFILL) -> tuple[Sight, Sight]:
     """The newest page, and that of the lowest ids, asked for at the same time.
 
     Nothing can be planned before both are known, so one after the other would leave the quota
@@ -59,7 +57,7 @@ def both_ends(
     again; no trade is believed only if both say so.
     """
     with ThreadPoolExecutor(1, thread_name_prefix="survey") as pool:
-        asked = pool.submit(sight, client, product, PAGE_LIMIT + 1, lane)
+        asked = pool.submit(sight, client, product, client.page_limit + 1, lane)
         newest = newest_page(client, product, lane=lane)
         lowest = asked.result()
     # That there is no trade at all nothing can contradict; so it takes more than two answers.
@@ -68,7 +66,8 @@ def both_ends(
             break
         newest = newest_page(client, product, lane=lane)
     if _denies(lowest, newest):
-        lowest = sight(client, product, PAGE_LIMIT + 1, lane, partial(check_agrees, other=newest))
+        check = partial(check_agrees, other=newest)
+        lowest = sight(client, product, client.page_limit + 1, lane, check)
     if _denies(newest, lowest):
         # Either the first trades came in between, or the newest page is an old one of a cache.
         newest = newest_page(client, product, lane=lane, check=partial(check_agrees, other=lowest))
@@ -85,7 +84,7 @@ def _denies(page: Sight, other: Sight) -> bool:
 
 
 def sight(
-    client: ExchangeClient,
+    client: Source,
     product: str,
     after: int | None,
     lane: Lane,
@@ -108,14 +107,14 @@ def sight(
 
 
 def first_id(
-    client: ExchangeClient,
+    client: Source,
     product: str,
     newest: Sight,
     lowest: Sight,
     *,
     lane: Lane = Lane.BACKFILL,
 ) -> int:
-    """The lowest id that exists, given the newest page and the page below PAGE_LIMIT + 1.
+    """The lowest id that exists, given the newest page and the lowest page, below limit + 1.
 
     No further request where history begins at id 1; otherwise a bisection between ids below which
     nothing is and ids that exist. It ends when three answers to different cursors show the same
@@ -142,9 +141,10 @@ def first_id(
             nothing_below = 1  # That empty answer was wrong.
         if exists == 1 or len(ends) >= _ENDS_TO_BELIEVE:
             return exists
-        if ends or exists - nothing_below <= PAGE_LIMIT:
+        if ends or exists - nothing_below <= client.page_limit:
             # A page that was cut short would have to be cut at the same trade each time.
-            probes = (exists + 1, exists + PAGE_LIMIT // 4, exists + PAGE_LIMIT // 8)
+            step = max(client.page_limit // 8, 1)
+            probes = (exists + 1, exists + 2 * step, exists + step, exists + 3 * step)
             probe = next(at for at in probes if at not in ends)
         else:
             probe = (nothing_below + exists) // 2
@@ -156,7 +156,7 @@ def first_id(
 
 
 def first_id_since(
-    client: ExchangeClient,
+    client: Source,
     product: str,
     moment: datetime,
     history: History,
@@ -176,7 +176,7 @@ def first_id_since(
         return page.last_id, _times(page)[-1]
 
     early, late = history.first - 1, history.newest + 1
-    while late - early > PAGE_LIMIT:
+    while late - early > client.page_limit:
         middle = (early + late) // 2
         found, time = time_below(middle + 1)
         if found <= early or time < moment:

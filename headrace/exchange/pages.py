@@ -112,7 +112,7 @@ class Page:
         count = self._count_below(cursor)
         if not count or count != cursor - self.first_id:
             return None
-        return Page(self.product, cursor, self.trades.slice(0, count))
+        return Page(self.product, cursor, self.trades.slice(0, count), self.limit)
 
     def highest_below(self, cursor: int) -> int | None:
         """The highest id below `cursor` that this page shows."""

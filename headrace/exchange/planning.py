@@ -16,8 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from headrace.coverage import IntervalSet, Range
-from headrace.exchange.pages import PAGE_LIMIT
-from headrace.lake.grid import Grid
+from headrace.lake.grid import PAGE_IDS, Grid
 
 #: Pages that all chunks in flight may hold together: about 60 KB each in memory.
 PAGES_IN_MEMORY = 1000
@@ -113,17 +112,17 @@ class Sizing:
 
 def page_count(lo: int, hi: int) -> int:
     """How many pages of the grid the inclusive range touches; what walking it costs if dense."""
-    return (hi - 1) // PAGE_LIMIT - (lo - 1) // PAGE_LIMIT + 1
+    return (hi - 1) // PAGE_IDS - (lo - 1) // PAGE_IDS + 1
 
 
 def page_begin(trade_id: int) -> int:
     """The first id of the page that holds `trade_id`."""
-    return (trade_id - 1) // PAGE_LIMIT * PAGE_LIMIT + 1
+    return (trade_id - 1) // PAGE_IDS * PAGE_IDS + 1
 
 
 def next_page(trade_id: int) -> int:
     """The first id of a page at or above `trade_id`."""
-    return -(-(trade_id - 1) // PAGE_LIMIT) * PAGE_LIMIT + 1
+    return -(-(trade_id - 1) // PAGE_IDS) * PAGE_IDS + 1
 
 
 def whole_pages(missing: IntervalSet, newest: int) -> IntervalSet:
@@ -135,7 +134,7 @@ def whole_pages(missing: IntervalSet, newest: int) -> IntervalSet:
     return IntervalSet.from_ranges(
         (
             page_begin(lo),
-            min(((hi - 1) // PAGE_LIMIT + 1) * PAGE_LIMIT, max(hi, newest)),
+            min(((hi - 1) // PAGE_IDS + 1) * PAGE_IDS, max(hi, newest)),
         )
         for lo, hi in missing
     )

@@ -57,7 +57,7 @@ import pyarrow.compute as pc
 
 from headrace.coverage import Range
 from headrace.exchange.exceptions import Contradiction
-from headrace.exchange.pages import PAGE_LIMIT, Outline, Page
+from headrace.exchange.pages import Outline, Page
 from headrace.lake.digest import content_digest
 from headrace.lake.rows import rows_between
 
@@ -120,7 +120,7 @@ class Known:
         """
         for page in self.seen:
             part = page.below(cursor)
-            if part is not None and (len(part) >= PAGE_LIMIT or part.first_id <= bottom):
+            if part is not None and (len(part) >= part.limit or part.first_id <= bottom):
                 return part
         return None
 
@@ -298,10 +298,10 @@ def _ids_per_row(page: Page) -> float:
 
 def _longest_hole(page: Page) -> Range | None:
     """The adjacent ids of the page that are furthest apart, if by more than a page of ids."""
-    if page.last_id - page.first_id + 1 - len(page) < PAGE_LIMIT:
+    if page.last_id - page.first_id + 1 - len(page) < page.limit:
         return None
     ids = page.trades.column(0)
     steps = pc.subtract(ids[1:], ids[:-1])
     longest = pc.max(steps).as_py()
     at = pc.index(steps, longest).as_py()
-    return (ids[at].as_py(), ids[at + 1].as_py()) if longest > PAGE_LIMIT else None
+    return (ids[at].as_py(), ids[at + 1].as_py()) if longest > page.limit else None

@@ -12,10 +12,10 @@ from functools import partial
 import pyarrow as pa
 
 from headrace.coverage import Range
-from headrace.exchange.client import ExchangeClient
 from headrace.exchange.exceptions import Contradiction
 from headrace.exchange.pages import Page
 from headrace.exchange.proof import Known, unmet
+from headrace.exchange.source import Source
 from headrace.quota import Lane
 from headrace.stopping import StopEvent
 from headrace.trades import RAW_SCHEMA
@@ -37,7 +37,7 @@ class Walked:
 
 
 def walk(
-    client: ExchangeClient,
+    client: Source,
     product: str,
     span: Range,
     known: Known,
@@ -48,7 +48,7 @@ def walk(
 ) -> Walked:
     """Fetch every trade with an id in `span`, both ends included.
 
-    Whatever ends the walk (`stop`, an error of the client as of `ExchangeClient.page`, or of this
+    Whatever ends the walk (`stop`, an error of the client as of `Source.page`, or of this
     machine), what was answered so far is returned with the error, which is not raised. Where that
     is a contradiction, the page above may be the wrong one, and is not kept. Rows below the span
     that come with the last page are dropped.
@@ -84,7 +84,7 @@ def walk(
 
 
 def _met(
-    client: ExchangeClient,
+    client: Source,
     product: str,
     cursor: int,
     known: Known,

@@ -15,7 +15,6 @@ from functools import partial
 import pyarrow as pa
 
 from headrace.coverage import EMPTY
-from headrace.exchange.client import ExchangeClient
 from headrace.exchange.exceptions import Contradiction, RetriesExhausted
 from headrace.exchange.history import History, both_ends, first_id, newest_page, sight
 from headrace.exchange.pages import Page
@@ -29,6 +28,7 @@ from headrace.exchange.proof import (
     check_shows,
     unchecked,
 )
+from headrace.exchange.source import Source
 from headrace.lake import PAGE_IDS, RawLake
 from headrace.pull.exceptions import AnotherHistory, LakeAhead
 from headrace.pull.opening import Stored, known_before
@@ -42,7 +42,7 @@ _STORED = "the one that is stored"
 
 
 def surveyed(
-    client: ExchangeClient, stored: Stored, *, lane: Lane, compare: bool
+    client: Source, stored: Stored, *, lane: Lane, compare: bool
 ) -> tuple[History | None, tuple[Page, ...]]:
     """The ends of a history (None: there is no trade), and the pages that were seen on the way.
 
@@ -74,9 +74,7 @@ def surveyed(
     return History(first, newest), seen
 
 
-def _newest_shown(
-    client: ExchangeClient, stored: Stored, lane: Lane
-) -> tuple[Sight, tuple[Sight, ...]]:
+def _newest_shown(client: Source, stored: Stored, lane: Lane) -> tuple[Sight, tuple[Sight, ...]]:
     """The newest page, and that of the lowest ids where the first trade is not known."""
     if stored.first is None:
         shown, lowest = both_ends(client, stored.product, lane=lane)
@@ -85,7 +83,7 @@ def _newest_shown(
     return _newest_of(client, stored, check, lane), ()
 
 
-def _newest_of(client: ExchangeClient, stored: Stored, check: Check, lane: Lane) -> Sight:
+def _newest_of(client: Source, stored: Stored, check: Check, lane: Lane) -> Sight:
     try:
         return newest_page(client, stored.product, lane=lane, check=check)
     except RetriesExhausted as given_up:
@@ -95,7 +93,7 @@ def _newest_of(client: ExchangeClient, stored: Stored, check: Check, lane: Lane)
         raise
 
 
-def _noted(client: ExchangeClient, product: str, noted: int, check: Check, lane: Lane) -> int:
+def _noted(client: Source, product: str, noted: int, check: Check, lane: Lane) -> int:
     """The newest id that an earlier run was shown and nobody stored, if it is shown again; else 0.
 
     That run may have been shown a page of another product. If every answer denies the trade, they
@@ -111,7 +109,7 @@ def _noted(client: ExchangeClient, product: str, noted: int, check: Check, lane:
         return 0
 
 
-def newest_shown(client: ExchangeClient, lake: RawLake, product: str, *, lane: Lane) -> int:
+def newest_shown(client: Source, lake: RawLake, product: str, *, lane: Lane) -> int:
     """The newest id that the exchange shows of the history which the lake holds, for an audit.
 
     0 if it shows no trade and none is stored. One request, two where the newest page shares no
@@ -131,9 +129,7 @@ def newest_shown(client: ExchangeClient, lake: RawLake, product: str, *, lane: L
     return check_history(client, stored, shown, check=check, lane=lane)[0].last_id
 
 
-def ends_again(
-    client: ExchangeClient, lake: RawLake, product: str
-) -> tuple[History, tuple[Page, ...]]:
+def ends_again(client: Source, lake: RawLake, product: str) -> tuple[History, tuple[Page, ...]]:
     """The ends of a history as `surveyed`, whatever the lake says of its first trade.
 
     Raises:
@@ -148,7 +144,7 @@ def ends_again(
 
 
 def check_history(
-    client: ExchangeClient, stored: Stored, shown: Sight, *, check: Check, lane: Lane
+    client: Source, stored: Stored, shown: Sight, *, check: Check, lane: Lane
 ) -> tuple[Sight, ...]:
     """Hold the newest page against the lake; the pages seen, the newest one first.
 

@@ -14,11 +14,11 @@ from typing import TypeGuard
 import pyarrow as pa
 
 from headrace.coverage import IntervalSet, Range
-from headrace.exchange.client import ExchangeClient
 from headrace.exchange.exceptions import ExchangeError, RequestRefused, RetriesExhausted
 from headrace.exchange.pages import Page
 from headrace.exchange.planning import Chunk, next_page, page_begin
 from headrace.exchange.proof import Known
+from headrace.exchange.source import Source
 from headrace.exchange.walk import Walked, walk
 from headrace.faults import kill_point
 from headrace.lake import Part, PartReceipt, RawLake
@@ -47,7 +47,7 @@ class Fetching:
     """
 
     product: str
-    client: ExchangeClient
+    client: Source
     lake: RawLake
     host: str
     lane: Lane

@@ -17,7 +17,6 @@ from datetime import UTC, datetime
 
 from headrace.coverage import EMPTY, IntervalSet
 from headrace.errors import HeadraceError
-from headrace.exchange.client import ExchangeClient
 from headrace.exchange.exceptions import ExchangeError, RefusedThroughout, UnknownProduct
 from headrace.exchange.planning import (
     Chunk,
@@ -26,6 +25,7 @@ from headrace.exchange.planning import (
     plan_pages,
 )
 from headrace.exchange.proof import Known
+from headrace.exchange.source import Source
 from headrace.faults import kill_point
 from headrace.lake import RawLake
 from headrace.lake.exceptions import ObjectMissing, StoreError
@@ -81,7 +81,7 @@ class ProductJob:
         request: PullRequest,
         *,
         run_id: str,
-        client: ExchangeClient,
+        client: Source,
         lake: RawLake,
         checkpoints: CheckpointStore,
         leases: LeaseStore,

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from headrace.coverage import EMPTY, IntervalSet, Range
-from headrace.exchange.client import ExchangeClient
 from headrace.exchange.history import (
     History,
     first_id_since,
 )
-from headrace.exchange.pages import PAGE_LIMIT, Page
+from headrace.exchange.pages import Page
 from headrace.exchange.planning import whole_pages
+from headrace.exchange.source import Source
+from headrace.lake.grid import PAGE_IDS
 from headrace.pull.ends import surveyed
 from headrace.pull.opening import Stored
 from headrace.pull.request import PullRequest
@@ -50,7 +51,7 @@ class Survey:
 
 
 def survey(
-    client: ExchangeClient,
+    client: Source,
     request: PullRequest,
     product: str,
     *,
@@ -101,7 +102,7 @@ def survey(
         missing = IntervalSet.of((begin, end))
     if request.only_failed:
         missing = missing & failed_before
-    proven_empty = covered.gaps(1, (first - 1) // PAGE_LIMIT * PAGE_LIMIT)
+    proven_empty = covered.gaps(1, (first - 1) // PAGE_IDS * PAGE_IDS)
     to_fetch = whole_pages(missing, newest)
     return Survey(
         history, (begin, end), proven_empty, missing, to_fetch, seen, ingest_from=ingest_from

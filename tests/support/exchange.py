@@ -14,6 +14,7 @@ class FakeClient:
     """Answers `page` from a set of ids; counts the requests and remembers the cursors."""
 
     source = "http://127.0.0.1:1"
+    page_limit = PAGE_LIMIT
 
     def __init__(
         self,
@@ -31,7 +32,8 @@ class FakeClient:
     def requests(self) -> int:
         return len(self.cursors)
 
-    def page(self, product, after, *, limit=PAGE_LIMIT, lane=None, check=unchecked) -> Page:
+    def page(self, product, after, *, limit=None, lane=None, check=unchecked) -> Page:
+        limit = self.page_limit if limit is None else limit
         assert after is None or after >= 1
         self.cursors.append(after)
         below = self.ids if after is None else [i for i in self.ids if i < after]

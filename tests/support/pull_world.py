@@ -321,6 +321,7 @@ class Client:
     """The exchange as the client shows it, short of HTTP."""
 
     source = "http://127.0.0.1:1"
+    page_limit = PAGE_LIMIT
 
     def __init__(self, world: World, pause: Pause) -> None:
         self._exchange, self._pause = world.exchange, pause
@@ -335,11 +336,12 @@ class Client:
         product: str,
         after: int | None,
         *,
-        limit: int = PAGE_LIMIT,
+        limit: int | None = None,
         lane: object = None,
         check: Check = unchecked,
     ) -> Page:
         assert after is None or after >= 1
+        limit = self.page_limit if limit is None else limit
         for attempt in range(ATTEMPTS):
             self._pause("page")
             self._requests += 1
