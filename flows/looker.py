@@ -12,9 +12,8 @@ from __future__ import annotations
 
 from prefect.states import State
 
-from headrace.looker.extract.receipts import ExtractSummary
+from headrace.looker.extract.receipts import ExtractSummary, refused
 from headrace.looker.extract.request import ExtractRequest
-from headrace.looker.turns import refused
 from tasks.looker import conclude_extraction, extract_types
 from tasks.looker_run import open_extraction
 from tasks.pipeline import pipeline

@@ -14,10 +14,9 @@ from prefect.task_runners import ThreadPoolTaskRunner
 
 from headrace.looker.exceptions import CheckpointUnusable
 from headrace.looker.extract.checkpoint import TypeCheckpoint
-from headrace.looker.extract.context import Piece
+from headrace.looker.extract.context import Piece, ending_of
 from headrace.looker.extract.job import TypeJob
 from headrace.looker.extract.receipts import ExtractSummary, RangeReceipt, TypeReceipt
-from headrace.looker.extract.session import ending_of
 from headrace.pull.exceptions import CheckpointNotSaved
 from headrace.run.report import Status, combined
 from headrace.stopping import Stopped
@@ -89,7 +88,7 @@ def extract_types(run: Extraction) -> list[TypeReceipt]:
             shown.tick()
             if ended is not None and ended.outcome is not None:
                 receipts[ended.call] = _receipt(ended.call, ended.outcome)
-    why = str(run.context.ending.outage or Stopped())
+    why = str(run.context.ending.cause or Stopped())
     not_begun = [TypeReceipt(type_, Status.FAILED, error=why) for type_ in chosen]
     return [receipts.get(receipt.type, receipt) for receipt in not_begun]
 
@@ -185,7 +184,7 @@ def _receipt(type_: str, outcome: Any) -> TypeReceipt:
 
 
 def _why(run: Extraction, receipt: TypeReceipt) -> str:
-    if run.context.ending.outage:
+    if run.context.ending.cause:
         return "an outage ended the run"  # which the run says, once
     return receipt.error or ", ".join((*receipt.missing, *receipt.failures))[:300]
 
@@ -232,5 +231,5 @@ def _summary(run: Extraction, receipts: Sequence[TypeReceipt], status: Status) -
         stopped=run.stop.is_set() and not run.lease.lost,
         resumed=run.context.resumed,
         stale=run.stale,
-        outage=str(run.context.ending.outage or ""),
+        outage=str(run.context.ending.cause or ""),
     )

@@ -16,17 +16,14 @@ from blocks.resolve import looker_of, looker_quota_of
 from headrace.leases import Lease, hold, open_leases
 from headrace.logs import hide
 from headrace.looker.client import LookerClient, open_client
-from headrace.looker.extract.context import Context, Ending
-from headrace.looker.extract.folders import chosen_folders
+from headrace.looker.extract.context import Context, choose_session, chosen_folders
 from headrace.looker.extract.job import TypeJob
-from headrace.looker.extract.progress import ExtractProgress
-from headrace.looker.extract.request import ExtractRequest
-from headrace.looker.extract.session import choose_session
+from headrace.looker.extract.progress import ExtractMetrics, ExtractProgress
+from headrace.looker.extract.request import ExtractRequest, vault_lease
 from headrace.looker.extract.writer import Writer
-from headrace.looker.metrics import ExtractMetrics
-from headrace.looker.turns import vault_lease
 from headrace.looker.vault import Vault
 from headrace.paths import real_path
+from headrace.stopping import Ending
 from tasks.events import emit, emit_breaker_change
 from tasks.kernel import QuotaRun, announce, opening, registered
 

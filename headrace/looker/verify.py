@@ -17,7 +17,7 @@ from headrace.exchange.exceptions import ExchangeError
 from headrace.looker.client import NotFound
 from headrace.looker.content import CONTENT, TYPES, Content, Listing
 from headrace.looker.exceptions import ItemRefused
-from headrace.looker.extract.elements import elements_of, explores_of, id_of, named_of
+from headrace.looker.extract.pages import elements_of, explores_of, id_of, named_of
 from headrace.looker.vault import Item, Vault, item_of
 from headrace.stopping import STOP, StopEvent
 

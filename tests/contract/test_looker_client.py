@@ -104,7 +104,7 @@ def test_the_night_on_which_clocks_go_back_makes_no_token_last_longer(tmp_path):
     script = f"""
 import time
 import looker_sdk.rtl.auth_token as auth_token
-from headrace.looker.client.session import OneLogin, Settings
+from headrace.looker.client.client import OneLogin, Settings
 from headrace.looker.client.connection import LookerConnection
 from looker_sdk.rtl import transport
 from pydantic import SecretStr

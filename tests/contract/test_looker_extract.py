@@ -433,7 +433,7 @@ def patience() -> Iterator[StopEvent]:
 
 @pytest.mark.parametrize("fault", ["html,status=404", "html,status=502", "refuse"])
 def test_a_looker_that_goes_away_for_good_ends_the_run_and_not_range_after_range(
-    sim, vault, fault, patience
+    sim, vault, fault, patience, caplog
 ):
     arrived = threading.Event()
     went = threading.Thread(target=_add_after, args=(sim, fault, 6, arrived))
@@ -445,6 +445,7 @@ def test_a_looker_that_goes_away_for_good_ends_the_run_and_not_range_after_range
     assert not patience.is_set()
     assert "longer than the outage limit of 1 s" in done.outage
     assert {receipt.error for receipt in done.receipts.values()} == {done.outage}
+    assert caplog.messages.count(f"the run ends: {done.outage}") == 1
     assert done.status is Status.PARTIAL
     with Vault.open(vault) as held:
         # An outage is no range's fault: none is written down as one that cannot be had.

@@ -24,7 +24,7 @@ from headrace.leases import Standing, hold, open_leases
 from headrace.looker.client import LoginRefused
 from headrace.looker.exceptions import CheckpointUnusable
 from headrace.looker.extract.receipts import ExtractSummary
-from headrace.looker.turns import vault_lease
+from headrace.looker.extract.request import vault_lease
 from headrace.looker.vault import Status as Ended
 from headrace.looker.vault import Vault
 from headrace.run.report import Status

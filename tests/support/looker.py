@@ -14,22 +14,24 @@ from pydantic import SecretStr
 
 from headrace.exchange.transport import Timeouts
 from headrace.looker.client import LookerClient, LookerConnection, open_client
-from headrace.looker.client.retrying import LookerRetryPolicy
+from headrace.looker.client.client import LookerRetryPolicy
 from headrace.looker.content import TYPES
-from headrace.looker.extract.context import Context, Ending
-from headrace.looker.extract.folders import chosen_folders
-from headrace.looker.extract.job import TypeJob
-from headrace.looker.extract.mapping import in_threads
+from headrace.looker.extract.context import (
+    Context,
+    choose_session,
+    chosen_folders,
+    ending_of,
+)
+from headrace.looker.extract.job import TypeJob, in_threads
 from headrace.looker.extract.progress import ExtractProgress
 from headrace.looker.extract.receipts import TypeReceipt
 from headrace.looker.extract.request import ExtractRequest
-from headrace.looker.extract.session import choose_session, ending_of
 from headrace.looker.extract.writer import Writer
 from headrace.looker.vault import Vault
 from headrace.quota import BreakerConfig, QuotaConfig, open_gate, parse_rates
 from headrace.run.report import Status, combined
 from headrace.sim.looker import Library
-from headrace.stopping import StopEvent
+from headrace.stopping import Ending, StopEvent
 
 #: Tests do not wait for a server to think better of it.
 QUICK = LookerRetryPolicy(first_pause_s=0.01, longest_pause_s=0.05)
@@ -114,7 +116,7 @@ def extract(
             chosen.id,
             chosen.resumed,
             client.stats.requests,
-            str(ending.outage or ""),
+            str(ending.cause or ""),
         )
 
 

@@ -11,7 +11,7 @@ from headrace.errors import ConfigurationError
 from headrace.lake import open_lake
 from headrace.lake.exceptions import LakeUnusable
 from headrace.leases import hold, open_leases
-from headrace.looker.turns import vault_lease
+from headrace.looker.extract.request import vault_lease
 from headrace.looker.vault import Vault
 from headrace.paths import publish_new, real_path, user_path
 from headrace.settings import load_settings

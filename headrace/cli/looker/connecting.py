@@ -11,7 +11,7 @@ import typer
 
 from headrace.leases import hold, open_leases
 from headrace.logs import hide
-from headrace.looker.turns import vault_lease
+from headrace.looker.extract.request import vault_lease
 from headrace.looker.vault import Vault, VaultOfAnother
 from headrace.quota.config import OUTAGE_LIMIT_S
 from headrace.settings import load_settings

@@ -23,7 +23,7 @@ from headrace.cli.looker.options import (
     print_json,
 )
 from headrace.looker.content import TYPES
-from headrace.looker.restore.books import restore_failures
+from headrace.looker.restore.state import restore_failures
 from headrace.looker.vault import Row, Session, Vault
 from headrace.looker.vault.model import Version
 

@@ -9,9 +9,8 @@ from headrace.cli.running import pipeline_command
 from headrace.extras import require
 from headrace.leases import LeaseHeld, claim, open_leases
 from headrace.looker.client import connection_from_environment
-from headrace.looker.extract.receipts import ExtractSummary
-from headrace.looker.extract.request import ExtractRequest
-from headrace.looker.turns import refused, vault_lease
+from headrace.looker.extract.receipts import ExtractSummary, refused
+from headrace.looker.extract.request import ExtractRequest, vault_lease
 from headrace.pull.request import BLOCK_PREFIX
 from headrace.settings import load_settings
 

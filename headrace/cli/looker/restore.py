@@ -23,7 +23,7 @@ from headrace.cli.looker.options import Json, VaultPath, known_type, one_line, o
 from headrace.errors import ConfigurationError
 from headrace.looker.content import TYPES
 from headrace.looker.restore import How, Outcome, Restored, Restorer, Step, plan
-from headrace.looker.restore.books import restore_failures
+from headrace.looker.restore.state import restore_failures
 from headrace.looker.vault import Status
 from headrace.quota.config import OUTAGE_LIMIT_S
 

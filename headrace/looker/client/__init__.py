@@ -7,8 +7,8 @@
     client.send("PATCH", "/looks/7", b'{"title": "New"}')
     client.close()                                         # logs out
 
-`transport` is what the SDK sends through: permits, retries, one renewal of the token; `session` is
-the SDK's own with one login at a time.
+`transport` is what the SDK sends through: permits, retries, one renewal of the token; `client` has
+the SDK's session with one login at a time, and the retry policy.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Extraction: from a Looker into a vault, nothing silently missing.
 
-`request` is what a run is asked to do, `session` which unfinished one it goes on with. `job` does
-one content type: `listing` reads its listings page by page and proves that they are whole, `items`
-fetches what costs a request each, `deletion` looks up what is absent. What comes goes through
-`writer`, which alone writes. `receipts`, `progress` and `wording` tell of it.
+`request` is what a run is asked to do, `context` what its parts share and which unfinished session
+it resumes. `job` does one content type: `listing` reads its listings page by page and proves that
+they are whole (`pages` has the arithmetic), `items` fetches what costs a request each and looks up
+what is absent. What comes goes through `writer`, which alone writes. `progress`, `receipts` and
+`checkpoint` report it.
 """

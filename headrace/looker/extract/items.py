@@ -101,5 +101,5 @@ class ItemFetcher:
 
     def _asked(self, item_id: str) -> bytes:
         call = Call(about=f"{self.content.type} {item_id}", type=self.content.type)
-        with self.context.ending.by_outage():
+        with self.context.ends_by_outage():
             return self.context.client.item(self.content.type, item_id, call=call)

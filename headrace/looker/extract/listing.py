@@ -17,17 +17,19 @@ from headrace.looker.client import AppError, Call
 from headrace.looker.content import Content, Listing
 from headrace.looker.exceptions import ItemRefused, ListingShifts
 from headrace.looker.extract.context import Context
-from headrace.looker.extract.elements import (
+from headrace.looker.extract.items import ItemFetcher
+from headrace.looker.extract.pages import (
+    Chain,
+    Known,
     Named,
+    ReadPage,
+    bridges,
     elements_of,
     explores_of,
     id_of,
     light_fields,
     named_of,
 )
-from headrace.looker.extract.items import ItemFetcher
-from headrace.looker.extract.known import Known
-from headrace.looker.extract.pages import Chain, ReadPage, bridges
 from headrace.looker.extract.receipts import RangeReceipt
 from headrace.looker.extract.writer import Batch, Ticket
 from headrace.looker.vault import ITEM, PAGE, Failed, Item, Page, item_of, page_key
@@ -251,7 +253,7 @@ class ListingReader:
         if self.content.type in ("dashboard", "look") and listing.name != "lookml_dashboards":
             params["deleted"] = "false"
         light = self.scope.light or not listing.restorable
-        with self.context.ending.by_outage():
+        with self.context.ends_by_outage():
             return self.context.client.page(
                 listing,
                 start=start,

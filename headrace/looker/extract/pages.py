@@ -1,4 +1,6 @@
-"""The arithmetic of pages that overlap: what to ask for, where the end is, what does not join.
+"""The pages of a listing: their elements, what an element says of itself, and how pages join.
+
+Elements are kept as the server sent them, byte for byte.
 
 A page begins at a multiple of its size and asks for one element more than that: the first of the
 next one. Where the two agree nothing has moved between the two requests; so, by induction, every
@@ -9,10 +11,156 @@ server that gives less than it is asked for: only an answer with the last elemen
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
-from headrace.looker.vault import Page
+import msgspec
+
+from headrace.exchange.exceptions import BadAnswer
+from headrace.looker.content import SEPARATOR, Content, Listing
+from headrace.looker.vault import Page, Vault
+from headrace.looker.vault.items import id_text, server_time, shown
+
+_ELEMENTS = msgspec.json.Decoder(list[msgspec.Raw])
+
+
+class Named(msgspec.Struct):
+    """What a listing says of an element without its body."""
+
+    id: Any = None
+    dashboard_id: Any = None
+    name: Any = None
+    title: Any = None
+    updated_at: Any = None
+    deleted_at: Any = None
+    folder_id: Any = None
+    explores: list[dict[str, Any]] | None = None
+
+
+_NAMED = msgspec.json.Decoder(list[Named])
+
+
+def elements_of(body: bytes, about: str) -> list[bytes]:
+    """The elements of a JSON array as they stand in it, byte for byte.
+
+    Raises:
+        BadAnswer: the body is no array: `null`, an object, HTML, nothing, half an array.
+    """
+    try:
+        return [bytes(element) for element in _ELEMENTS.decode(body)]
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        return _slowly(body, about, error)
+
+
+def _slowly(body: bytes, about: str, error: Exception) -> list[bytes]:
+    """For arrays that the fast parser does not take: text with bytes that are not Unicode."""
+    text = body.decode("utf-8", "surrogateescape")
+    decoder = json.JSONDecoder()
+    refusal = BadAnswer(f"the body is no list ({error})", product=about, status=200)
+    at = _skipped(text, 0)
+    if text[at : at + 1] != "[":
+        raise refusal from error
+    found: list[bytes] = []
+    at = _skipped(text, at + 1)
+    ended = text[at : at + 1] == "]"
+    while not ended:
+        try:
+            _value, end = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            raise refusal from error
+        found.append(text[at:end].encode("utf-8", "surrogateescape"))
+        at = _skipped(text, end)
+        ended = text[at : at + 1] == "]"
+        if not ended and text[at : at + 1] != ",":
+            raise refusal from error
+        at = at if ended else _skipped(text, at + 1)
+    if _skipped(text, at + 1) != len(text):
+        raise refusal from error
+    return found
+
+
+def _skipped(text: str, at: int) -> int:
+    while text[at : at + 1] in (" ", "\t", "\r", "\n") and at < len(text):
+        at += 1
+    return at
+
+
+def named_of(body: bytes, about: str) -> list[Named]:
+    """What each element says of itself.
+
+    Raises:
+        BadAnswer: the body is no array of objects.
+    """
+    try:
+        return _NAMED.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        try:
+            found = json.loads(body)
+            if not isinstance(found, list):
+                raise TypeError(f"a JSON {type(found).__name__}")
+            return [msgspec.convert(each, Named) for each in found]
+        except (ValueError, TypeError, RecursionError, msgspec.ValidationError) as error:
+            raise BadAnswer(
+                f"the body is no list of objects ({error})", product=about, status=200
+            ) from error
+
+
+def id_of(content: Content, named: Named) -> str | None:
+    """The id of an element of a listing; None if it has none."""
+    for name in content.id_fields:
+        if SEPARATOR not in name:
+            found = id_text(getattr(named, name, None))
+            if found is not None:
+                return found
+    return None
+
+
+def light_fields(content: Content, listing: Listing) -> str:
+    """The fields that name an element and tell whether it changed."""
+    if listing.within:
+        return f"name,{listing.within}(name)"
+    if content.type == "lookml_model":
+        return "name"
+    return "id,dashboard_id,title,name,updated_at,deleted_at,folder_id"
+
+
+def explores_of(model: Named) -> list[str]:
+    """Ids of the explores of a model."""
+    stem = id_text(model.name)
+    names = [id_text(explore.get("name")) for explore in model.explores or ()]
+    return [f"{stem}{SEPARATOR}{name}" for name in names if stem and name]
+
+
+@dataclass(slots=True)
+class Known:
+    """The times and names of a type's items, by id."""
+
+    rows: dict[str, tuple[str | None, str | None, str | None]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, vault: Vault, type_: str) -> Known:
+        """Those of the vault that are not deleted."""
+        return cls(
+            {row.id: (row.updated_at, row.name, row.folder) for row in vault.contents.rows(type_)}
+        )
+
+    def unchanged(self, item_id: str, named: Named) -> bool:
+        """Whether an element of a listing says that the body is the one that is stored.
+
+        Without a time of change nothing can be said, and it is not.
+        """
+        row = self.rows.get(item_id)
+        if row is None or not isinstance(named.updated_at, str) or named.deleted_at:
+            return False
+        updated_at, name, folder = row
+        title, folder_id = named.title, id_text(named.folder_id)
+        return (
+            server_time(named.updated_at) == updated_at
+            and (not isinstance(title, str) or shown(title) == name)
+            and (folder_id is None or folder_id == folder)
+        )
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""What an extraction shows while it runs: counters per type that workers raise."""
+"""What an extraction shows while it runs: counters per type that workers raise, as metrics too."""
 
 from __future__ import annotations
 
@@ -7,6 +7,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from headrace.looker.extract.receipts import ExtractSummary
+from headrace.metrics import catalogue as names
+from headrace.metrics.meter import Meter
+from headrace.metrics.requests import RequestMetrics
 from headrace.quota.counters import Cause
 from headrace.run.progress import Bar
 from headrace.run.report import duration
@@ -148,3 +152,35 @@ class ExtractProgress:
             share = 1.0 if entry.ended_s else entry.items / total
             bars.append(Bar(entry.type, share, texts, entry.state))
         return bars
+
+
+class ExtractMetrics:
+    """Feeds a meter from one extraction; a content type is what a product is elsewhere.
+
+    Args:
+        meter: takes the metrics.
+        source: host of the Looker.
+        requests: the metrics of the run's client.
+        progress: sampled for the items that came.
+    """
+
+    def __init__(
+        self, meter: Meter, *, source: str, requests: RequestMetrics, progress: ExtractProgress
+    ) -> None:
+        self._meter = meter
+        self._source = source
+        self._requests = requests
+        self._progress = progress
+        meter.sampled(self._sample)
+
+    def ended(self, summary: ExtractSummary) -> None:
+        """Take what only the end knows."""
+        self._requests.ended("stopped" if summary.stopped else summary.status.value)
+        for receipt in summary.types:
+            self._meter.set(
+                names.MISSING, len(receipt.failures), source=self._source, product=receipt.type
+            )
+
+    def _sample(self) -> None:
+        for type_, entry in list(self._progress.types.items()):
+            self._meter.count_to(names.ROWS, entry.items, source=self._source, product=type_)

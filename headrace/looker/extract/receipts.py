@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
+from headrace.leases import LeaseHeld
+from headrace.looker.extract.request import ExtractRequest
+from headrace.paths import real_path
 from headrace.run.report import (
     Costs,
     QuotaUse,
@@ -261,3 +264,27 @@ class ExtractSummary(Report):
 def _some(names: tuple[str, ...]) -> str:
     more = f" and {len(names) - _FEW} more" if len(names) > _FEW else ""
     return ", ".join(names[:_FEW]) + more
+
+
+def refused(
+    request: ExtractRequest, held: LeaseHeld, *, run_id: str = "", ui_url: str | None = None
+) -> ExtractSummary:
+    """The summary of an extraction that did not begin, because another is at its vault."""
+    return ExtractSummary(
+        run=run_id,
+        status=Status.RUNNING_ELSEWHERE,
+        session=0,
+        ui_url=ui_url,
+        vault=str(real_path(request.vault)),
+        source=request.base_url,
+        elapsed_s=0.0,
+        requests=0,
+        throttled=0,
+        retries=0,
+        logins=0,
+        quota=QuotaUse("", request.rate),
+        types=tuple(
+            TypeReceipt(type_, Status.RUNNING_ELSEWHERE, error=str(held))
+            for type_ in request.chosen
+        ),
+    )

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field, field_validator, model_validator
 
 from headrace.looker.client.connection import checked_looker_url
 from headrace.looker.content import TYPES, content_of
+from headrace.paths import real_path
 from headrace.pull.request import BLOCK_PREFIX, RATE
+from headrace.pull.turns import lake_tag
 from headrace.quota import parse_rates
 from headrace.quota.config import OUTAGE_LIMIT_S
 from headrace.run.parameters import Form, Parameters
@@ -205,9 +208,18 @@ def _singular(name: str) -> str:
     return plural if name not in TYPES and plural in TYPES else name
 
 
+def vault_lease(path: str | Path) -> str:
+    """Name of the lease of the process that writes to the vault at `path`.
+
+    One vault has one, however its path is spelled.
+    """
+    return f"looker/extract@{lake_tag(str(real_path(path)))}"
+
+
 __all__ = [
     "IN_FOLDERS",
     "MOST_WORKERS",
     "ExtractRequest",
     "default_workers",
+    "vault_lease",
 ]

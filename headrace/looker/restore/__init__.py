@@ -1,12 +1,12 @@
 """From a vault back into a Looker: the same one, or an empty one somewhere else.
 
-Start reading at `restorer`. `writing` and `parts` say how each type is made and changed, `ids`
-which id there an id of the vault has become, `books` what a killed run knows.
+Start reading at `restorer`. `plan` says what is restored in which order, `writer` how an item of
+each type is made and changed, `fields` which of its fields are sent, and `state` what a killed run
+knows: which id there an id of the vault has become.
 """
 
-from headrace.looker.restore.books import Books, RestoreFailure
-from headrace.looker.restore.outcome import How, Outcome, Restored
-from headrace.looker.restore.planning import Step, plan
+from headrace.looker.restore.plan import How, Outcome, Restored, Step, plan
 from headrace.looker.restore.restorer import Restorer
+from headrace.looker.restore.state import Books, RestoreFailure
 
 __all__ = ["Books", "How", "Outcome", "RestoreFailure", "Restored", "Restorer", "Step", "plan"]

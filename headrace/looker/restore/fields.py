@@ -1,15 +1,19 @@
 """What becomes of each field of a body, by the Write models of API 4.0.
 
-Each is sent (`WRITABLE`, references translated by `ids`), made by a request of its own or with
+Each is sent (`WRITABLE`, references translated by `Ids`), made by a request of its own or with
 another field (`BY_OTHERS`), worked out by the server (`READ_ONLY`), or cannot be carried over
 (`LEFT_OUT`): then the outcome of the item names it. A field that this version of the text does not
 know is sent as well: Looker may have learned to write it. If Looker refuses the whole because of
 it, the known fields are sent alone.
+
+Two bodies of which the same is sent, ids of parts left aside, are alike and need no writing. When a
+dashboard is restored, its tiles are made again and have new ids; compared byte by byte it would be
+restored again and again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 Fields = dict[str, Any]
@@ -147,3 +151,110 @@ def to_send(kind: str, body: Mapping[str, Any]) -> Fields:
 def known_only(kind: str, fields: Mapping[str, Any]) -> Fields:
     """Only what the OpenAPI text calls writable."""
     return {name: value for name, value in fields.items() if name in WRITABLE[kind]}
+
+
+_PLACE = ("row", "column", "width", "height")
+_FINE_PLACE = ("granular_row", "granular_column", "granular_width", "granular_height")
+_OF_PART = frozenset({"dashboard_id", "query_id", "board_id", "board_section_id", "result_maker"})
+_OF_DESTINATION = frozenset({"id", "scheduled_plan_id", "looker_recipient"})
+
+
+def alike(type_: str, there: Fields, wanted: Fields) -> bool:
+    """Whether a restore of `wanted` over `there` would change nothing that it can change."""
+    found, told = essence(type_, there), essence(type_, wanted)
+    # Whoever restores what was in the trash wants it out of there.
+    told["deleted"] = False
+    if not told["fields"].get("slug"):
+        # Looker gives one to a dashboard that has none.
+        for fields in (found["fields"], told["fields"]):
+            fields.pop("slug", None)
+    if not any(told.get("places") or ()):
+        # The vault does not know where the tiles stood; wherever they are will do.
+        found.pop("places", None)
+        told.pop("places", None)
+    return found == told
+
+
+def essence(type_: str, body: Fields) -> Fields:
+    """What makes the item what it is."""
+    deleted = bool(body.get("deleted") or body.get("deleted_at"))
+    told: Fields = {"fields": to_send(type_, body), "deleted": deleted}
+    match type_:
+        case "dashboard":
+            told["filters"] = [
+                _part("dashboard_filter", each) for each in objects(body.get("dashboard_filters"))
+            ]
+            told["tiles"] = [_tile(each) for each in objects(body.get("dashboard_elements"))]
+            tiles = [str(e.get("id")) for e in objects(body.get("dashboard_elements"))]
+            where = places(body)
+            told["places"] = [where.get(tile) for tile in tiles]
+        case "board":
+            told["sections"] = [
+                {
+                    "fields": _part("board_section", section),
+                    "items": [
+                        _part("board_item", item)
+                        for item in ordered(section.get("board_items"), section.get("item_order"))
+                    ],
+                }
+                for section in ordered(body.get("board_sections"), body.get("section_order"))
+            ]
+        case "look":
+            told["query"] = to_send("query", body.get("query") or {})
+            told["fields"].pop("query_id", None)
+        case "scheduled_plan":
+            told["fields"]["scheduled_plan_destination"] = [
+                {k: v for k, v in each.items() if k not in _OF_DESTINATION}
+                for each in objects(body.get("scheduled_plan_destination"))
+            ]
+        case "user":
+            told["email"] = body.get("email")
+            for name in ("group_ids", "role_ids"):
+                told[name] = sorted(str(each) for each in body.get(name) or ())
+    return told
+
+
+def _tile(part: Fields) -> Any:
+    maker = part.get("result_maker") or {}
+    return {
+        "fields": _part("dashboard_element", part),
+        "query": to_send("query", part.get("query") or maker.get("query") or {}),
+        "listening": maker.get("filterables") or [],
+    }
+
+
+def _part(kind: str, part: Fields) -> Fields:
+    return {k: v for k, v in to_send(kind, part).items() if k not in _OF_PART}
+
+
+def places(dashboard: Fields) -> dict[str, Fields]:
+    """Where tiles stand, by their ids."""
+    return {
+        str(component.get("dashboard_element_id")): {
+            name: component[name]
+            for name in (*_PLACE, *_FINE_PLACE)
+            if component.get(name) is not None
+        }
+        for component in components(dashboard)
+        if not component.get("deleted")
+    }
+
+
+def components(dashboard: Fields) -> list[Fields]:
+    """The places of a dashboard's tiles, in its active layouts."""
+    layouts = objects(dashboard.get("dashboard_layouts"))
+    active = [layout for layout in layouts if layout.get("active")] or layouts[:1]
+    return [c for layout in active for c in objects(layout.get("dashboard_layout_components"))]
+
+
+def ordered(parts: Any, order: Any) -> list[Fields]:
+    """The parts that are not deleted, in the order of their ids in `order`."""
+    found = [part for part in objects(parts) if not part.get("deleted_at")]
+    rank = {str(part_id): at for at, part_id in enumerate(order or ())}
+    return sorted(found, key=lambda part: rank.get(str(part.get("id")), len(rank)))
+
+
+def objects(value: Any) -> list[Fields]:
+    """The objects of an array; nothing if it is none."""
+    elements: Iterable[Any] = value if isinstance(value, list) else ()
+    return [each for each in elements if isinstance(each, dict)]

@@ -1,15 +1,19 @@
 """A restore, item by item, in order: one that fails costs itself and what needs it.
 
-At every moment the books say what is there, so that a killed run goes on where it was: what it was
+At every moment the vault says what is there, so that a killed run goes on where it was: what it was
 about to make is looked for by its name before it is made again, and what was made without its parts
 gets them.
+
+Who is in which group and has which role is in the users' bodies, and set by requests of its own.
+Groups are only added to. Roles are set as a whole, as the API has it.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Set
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -18,15 +22,11 @@ from headrace.exchange.exceptions import ExchangeError, RequestRefused
 from headrace.looker.content import SEPARATOR
 from headrace.looker.exceptions import NotRestorable, TakenByAnother
 from headrace.looker.restore.api import Api, Client
-from headrace.looker.restore.books import Books
-from headrace.looker.restore.essence import alike
-from headrace.looker.restore.fields import Fields
-from headrace.looker.restore.ids import Ids
-from headrace.looker.restore.memberships import Memberships
-from headrace.looker.restore.outcome import How, Outcome, Restored
-from headrace.looker.restore.planning import Step
-from headrace.looker.restore.writing import Writer
-from headrace.looker.vault import Body, Status, Vault, VaultDamaged
+from headrace.looker.restore.fields import Fields, alike
+from headrace.looker.restore.plan import How, Outcome, Restored, Step
+from headrace.looker.restore.state import Books, Ids
+from headrace.looker.restore.writer import Writer
+from headrace.looker.vault import Body, Status, Vault, VaultDamaged, id_text
 from headrace.quota import OutageError, QuotaUnavailable
 from headrace.stopping import STOP, StopEvent, Stopped
 
@@ -259,3 +259,89 @@ def _parsed(stored: Body) -> Fields:
     except (ValueError, RecursionError) as error:
         raise NotRestorable(f"its body does not parse ({error})") from error
     return body
+
+
+GROUPS = "user.groups"
+ROLES = "user.roles"
+_AS_IT_IS = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """What is to be set for one user."""
+
+    type: str
+    id: str
+    run: Callable[[], Outcome]
+
+
+class Memberships:
+    """Sets what `group_ids` and `role_ids` of the users in the vault say."""
+
+    def __init__(self, vault: Vault, books: Books, api: Api, ids: Ids) -> None:
+        self._vault = vault
+        self._books = books
+        self._api = api
+        self._ids = ids
+
+    def settled(self, session: int, user: str) -> None:
+        """The user is there as the vault has it, memberships included."""
+        for kind in (GROUPS, ROLES):
+            self._books.record(session, kind, user, user, _AS_IT_IS, complete=True)
+
+    def unsettled(self, user: str) -> None:
+        """The user was written: its memberships are to be set."""
+        for kind in (GROUPS, ROLES):
+            self._books.forget(kind, user)
+
+    def due(self, session: int, types: Set[str]) -> Iterator[Due]:
+        """What differs from what was set before, once users, or groups and roles, are restored.
+
+        Args:
+            session: of this run.
+            types: that were restored in it.
+        """
+        kinds = [(GROUPS, "group", "group_ids"), (ROLES, "role", "role_ids")]
+        for kind, type_, field in kinds:
+            if not types & {"user", type_}:
+                continue
+            for row in self._vault.contents.rows("user"):
+                entry = self._books.entry("user", row.id)
+                if entry is None:
+                    continue
+                body = json.loads(self._vault.contents.body("user", row.id).body)
+                named = [id_text(each) or "" for each in body.get(field) or ()]
+                wanted = sorted(n for each in named if (n := self._ids.known(type_, each)))
+                mark = hashlib.sha256(json.dumps(wanted).encode()).digest()
+                known = self._books.entry(kind, row.id)
+                if known is not None and known.hash == _AS_IT_IS and wanted == sorted(named):
+                    continue
+                if wanted and (known is None or (known.hash, known.new_id) != (mark, entry.new_id)):
+                    gone = [each for each in named if self._ids.known(type_, each) is None]
+                    left_out = tuple(f"{type_} {each} is not there" for each in gone)
+                    yield Due(
+                        kind,
+                        row.id,
+                        self._setting(session, kind, row.id, wanted, mark, left_out),
+                    )
+
+    def _setting(
+        self,
+        session: int,
+        kind: str,
+        user: str,
+        wanted: list[str],
+        mark: bytes,
+        left_out: tuple[str, ...],
+    ) -> Callable[[], Outcome]:
+        def run() -> Outcome:
+            new_id = self._ids.new("user", user)
+            if kind == ROLES:
+                self._api.put("PUT", f"/users/{new_id}/roles", wanted)
+            else:
+                for group in wanted:
+                    self._api.put("POST", f"/groups/{group}/users", {"user_id": new_id})
+            self._books.record(session, kind, user, new_id, mark, complete=True)
+            return Outcome(kind, user, How.UPDATED, new_id, left_out=left_out)
+
+        return run

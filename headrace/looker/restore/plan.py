@@ -1,13 +1,15 @@
-"""What is restored, and in which order: nothing before what it needs."""
+"""What is restored and in which order, nothing before what it needs; and what became of it."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import StrEnum
 
 from headrace.looker.content import RESTORE_ORDER, content_of
 from headrace.looker.exceptions import NotRestorable
-from headrace.looker.vault import NotInVault, Row, Vault
+from headrace.looker.vault import NotInVault, Row, Status, Vault
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,3 +79,69 @@ def _parents_first(rows: Sequence[Row]) -> list[Row]:
         level = [child for parent in level for child in children.get(parent.id, [])]
     reached = {row.id for row in ordered}
     return ordered + [row for row in rows if row.id not in reached]
+
+
+class How(StrEnum):
+    """What became of one item."""
+
+    CREATED = "created"
+    UPDATED = "updated"
+    ADOPTED = "adopted"  # one of the same name was there and is taken for it
+    UNCHANGED = "unchanged"
+    SKIPPED = "skipped"  # the API cannot make it
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One item: what became of it, its id there, and why if it did not work.
+
+    `left_out` names what of it could not be carried over, although it was made or changed.
+    """
+
+    type: str
+    id: str
+    how: How
+    new_id: str = ""
+    reason: str = ""
+    left_out: tuple[str, ...] = ()
+
+
+@dataclass
+class Restored:
+    """All items of a run.
+
+    Attributes:
+        session: the vault's session of it.
+        counts: outcomes by type.
+        problems: what failed, was skipped, or is there without a part of it, one by one.
+        stopped: it was asked to end early.
+    """
+
+    session: int
+    counts: dict[str, Counter[How]] = field(default_factory=dict)
+    problems: list[Outcome] = field(default_factory=list)
+    stopped: bool = False
+
+    def add(self, outcome: Outcome) -> None:
+        """Count one."""
+        self.counts.setdefault(outcome.type, Counter())[outcome.how] += 1
+        if outcome.how in (How.FAILED, How.SKIPPED) or outcome.left_out:
+            self.problems.append(outcome)
+
+    @property
+    def failed(self) -> list[Outcome]:
+        """What failed."""
+        return [outcome for outcome in self.problems if outcome.how is How.FAILED]
+
+    @property
+    def incomplete(self) -> list[Outcome]:
+        """What is there without a part of it."""
+        return [outcome for outcome in self.problems if outcome.left_out]
+
+    @property
+    def status(self) -> Status:
+        """How the run ended."""
+        if self.stopped:
+            return Status.INTERRUPTED
+        return Status.PARTIAL if self.failed or self.incomplete else Status.DONE
