@@ -252,7 +252,7 @@ def why_not_next(symbol_id: int, seq: int, prev_hash: int, position: Position) -
     """Why a sound record does not come next, None if it does.
 
     A sequence before `position` gives a `ForkError`; whether it is the identical duplicate only
-    the store can tell.
+    the store can show.
     """
     if seq < position.next_seq:
         return ForkError(symbol_id, seq, f"the chain already goes to seq {position.next_seq - 1}")

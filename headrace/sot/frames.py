@@ -115,7 +115,7 @@ class RunIndex:
     def same(self, seq: int, run: bytes, offset: int) -> tuple[int, int]:
         """How many records from `seq` on stand at `offset` of `run` byte for byte, and their size.
 
-        All that both have, or none: whoever gets none compares record by record.
+        All that both have, or none: a caller that gets none compares record by record.
         """
         start = self._offsets[seq - self.first_seq]
         size = min(len(self.run) - start, len(run) - offset)

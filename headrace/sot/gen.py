@@ -137,7 +137,7 @@ def with_faults(records: Iterator[Made], spec: StreamSpec) -> Iterator[Made]:
             delayed = Made(made.symbol_id, made.seq, made.body, kind)
             continue
         if kind != "gap":
-            yield from _spoilt(made, kind)
+            yield from _faulty(made, kind)
         if delayed is not None and delayed.symbol_id == made.symbol_id:
             yield delayed
             delayed = None
@@ -145,7 +145,7 @@ def with_faults(records: Iterator[Made], spec: StreamSpec) -> Iterator[Made]:
         yield delayed
 
 
-def _spoilt(made: Made, kind: str) -> Iterator[Made]:
+def _faulty(made: Made, kind: str) -> Iterator[Made]:
     if kind == "link":
         yield _changed(made, _PREV_HASH_AT, kind, hashed=True)
         return

@@ -1,7 +1,7 @@
-"""Where chains stood when somebody last acknowledged them, as a document kept outside the store.
+"""Where chains ended at the last acknowledgement, in a document kept outside the store.
 
-A store cannot tell that its own end is missing if the head went with it. Who remembers the heads
-elsewhere can: `sot verify` and `sot recover` hold them against what is there.
+A store cannot see that its own end is missing if the head went with it. `sot verify`
+and `sot recover` compare this document with what the store holds.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class HeadsUnreadable(StateError):
         super().__init__(
             f"the heads remembered of {store} cannot be used: {reason}",
             hint="Verify the store (headrace sot verify --no-heads), then delete the block: "
-            "the next write makes it anew",
+            "the next write makes a new one",
         )
         self.store = store
         self.reason = reason

@@ -90,14 +90,14 @@ def merged(streams: Sequence[Opener], scratch: Path, *, fan_in: int = FAN_IN) ->
     while len(streams) > fan_in:
         groups = [streams[at : at + fan_in] for at in range(0, len(streams), fan_in)]
         streams = [
-            _spilt(group, scratch / f"merge-{level}-{number}")
+            _spill(group, scratch / f"merge-{level}-{number}")
             for number, group in enumerate(groups)
         ]
         level += 1
     return heapq.merge(*(open_stream() for open_stream in streams))
 
 
-def _spilt(group: Sequence[Opener], path: Path) -> Opener:
+def _spill(group: Sequence[Opener], path: Path) -> Opener:
     """The group merged into a file; how to read it."""
     damages: list[DamagedLog] = []
     with path.open("wb", buffering=_BUFFER_BYTES) as file:
@@ -198,7 +198,7 @@ def recover(
         out: a file that does not exist yet, or `-`. A replay that is not whole gets `.partial`.
         options: how.
         floors: per symbol, a position that it must have passed (heads kept elsewhere).
-        on_records: told, now and then, how many were written.
+        on_records: called, now and then, with how many were written.
         stop: ends it early.
 
     Raises:
@@ -249,11 +249,11 @@ class _Replay:
         self, store: SotStore, wanted: list[int], floors: Mapping[int, Position]
     ) -> list[ChainEnd]:
         """Where each chain ends now; what is wrong with the store itself is found here."""
-        spoilt = set()
+        damaged = set()
         for damage in store.damages():
             if damage.symbol_id is None or damage.symbol_id in wanted:
                 self._found(damage)
-                spoilt.add(damage.symbol_id)
+                damaged.add(damage.symbol_id)
         chains = []
         for symbol_id in wanted:
             floor = floors.get(symbol_id)
@@ -264,7 +264,7 @@ class _Replay:
                 continue
             if head is not None:
                 chains.append(ChainEnd(symbol_id, head, floor=floor))
-            elif symbol_id in spoilt:
+            elif symbol_id in damaged:
                 self.placeless = True  # it had a chain, of which nothing can be read
             elif floor is not None:
                 reason = "the symbol was written here, and is gone"
@@ -304,7 +304,7 @@ class _Replay:
         return self.report
 
     def _found(self, damage: DamagedLog, *, placed: bool = True) -> None:
-        """Note damage once; without a symbol, or a chain, nobody knows where it would come."""
+        """Note damage once; without a symbol, or a chain, its place in the order is unknown."""
         if str(damage) not in map(str, self.report.damages):
             self.report.damages.append(damage)
         self.placeless = self.placeless or damage.symbol_id is None or not placed
@@ -315,7 +315,7 @@ def _items(store: SotStore, chain: ChainEnd) -> Iterator[Item]:
 
 
 def _wanted(store: SotStore, asked: tuple[int, ...], floors: Mapping[int, Position]) -> list[int]:
-    """Symbols to replay: those asked for, else every one that the store or anybody else knows."""
+    """Symbols to replay: those asked for, else every one that the store or a floor names."""
     present = set(store.symbols())
     if not asked:
         return sorted(present | set(floors))

@@ -110,7 +110,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Parked:
-    """A record that does not continue its chain, kept aside until its predecessor arrives.
+    """A record that does not continue its chain, parked until its predecessor arrives.
 
     Two of them are the same if all but `reason` is equal. Parking one again changes the reason, if
     that is another, in one atomic step: it stays parked all the time.
@@ -145,7 +145,7 @@ class BatchLimits:
 class SotStore(Protocol):
     """Chains under symbols. Sequences and hashes are unsigned 64 bit at this border, always.
 
-    Every method may raise `StoreUnavailable` (nobody answers, disk full) or `DamagedLog` (what is
+    Every method may raise `StoreUnavailable` (no answer, disk full) or `DamagedLog` (what is
     there is not what was written).
     """
 
@@ -212,7 +212,7 @@ class SotStore(Protocol):
     def damages(self) -> list[DamagedLog]:
         """What is wrong with the store itself: all that a scan of the chains would not meet.
 
-        Missing ends, broken headers, spoilt files beside the chains, parked records that cannot be
+        Missing ends, broken headers, corrupt files beside the chains, parked records that cannot be
         read. Empty for a store that keeps its own tables in order.
         """
         ...
@@ -222,7 +222,7 @@ class SotStore(Protocol):
         ...
 
     def park(self, records: Iterable[Parked]) -> None:
-        """Keep these aside, durable when it returns."""
+        """Park these, durable when it returns."""
         ...
 
     def parked(self, symbol_id: int) -> Iterator[Parked]:

@@ -78,7 +78,7 @@ def verify_stretch(store: SotStore, stretch: Stretch) -> Verdict:
             position = _verify_block(block, position, end)
             if position.next_seq >= end:
                 break
-    except _Spoilt as error:
+    except _CorruptBlock as error:
         position = error.position
         return verdict(error.damage)
     except DamagedLog as error:
@@ -95,12 +95,12 @@ def verify_block_alone(block: Block, before: Position | None) -> DamagedLog | No
         start = Position(block.first_seq, _first_prev_hash(block), bytes(32))
     try:
         _verify_block(block, start, block.first_seq + block.count, digest=before is not None)
-    except _Spoilt as error:
+    except _CorruptBlock as error:
         return error.damage
     return None
 
 
-class _Spoilt(Exception):
+class _CorruptBlock(Exception):
     def __init__(self, position: Position, damage: DamagedLog) -> None:
         super().__init__(damage.message)
         self.position = position
@@ -112,8 +112,8 @@ def _verify_block(block: Block, position: Position, end: int, *, digest: bool = 
     symbol_id, seq = block.symbol_id, position.next_seq
     last = block.first_seq + block.count - 1
 
-    def spoilt(at: Position, reason: str) -> _Spoilt:
-        return _Spoilt(
+    def corrupt(at: Position, reason: str) -> _CorruptBlock:
+        return _CorruptBlock(
             at,
             DamagedLog(
                 block.where, reason, symbol_id=symbol_id, seq=at.next_seq, last_seq=at.next_seq
@@ -121,20 +121,20 @@ def _verify_block(block: Block, position: Position, end: int, *, digest: bool = 
         )
 
     if not block.first_seq <= seq <= last:
-        raise spoilt(position, f"a block with seq {block.first_seq} to {last} stands there")
+        raise corrupt(position, f"a block with seq {block.first_seq} to {last} stands there")
     offset = 0
     if seq > block.first_seq:
         offset = _offset_of(block, seq)
     followed = follow(block.frames, offset, symbol_id, position, max_records=end - seq)
     if followed.error is not None:
-        raise spoilt(followed.position, followed.error.message)
+        raise corrupt(followed.position, followed.error.message)
     whole = followed.offset == len(block.frames)
     if not whole and followed.position.next_seq < min(end, last + 1):
-        raise spoilt(followed.position, "another symbol's record stands there")
+        raise corrupt(followed.position, "another symbol's record stands there")
     if whole and followed.position.next_seq != last + 1:
-        raise spoilt(followed.position, f"the block ends there, not with seq {last}")
+        raise corrupt(followed.position, f"the block ends there, not with seq {last}")
     if whole and digest and block.after is not None and block.after != followed.position:
-        raise _Spoilt(
+        raise _CorruptBlock(
             position,
             DamagedLog(
                 block.where,

@@ -18,9 +18,9 @@ class ChainEnd:
 
     Attributes:
         symbol_id: whose chain.
-        head: its end as it stood when the replay began; None if the store cannot tell any more.
+        head: its end as it stood when the replay began; None if the store cannot say any more.
         damage: why it cannot.
-        floor: a position that the chain must have passed, as somebody else remembers it.
+        floor: a position that the chain must have passed, remembered outside the store.
     """
 
     symbol_id: int
@@ -153,7 +153,7 @@ def _check_floor(block: Block, run: bytes, position: Position, floor: Position) 
         raise DamagedLog(
             block.where,
             f"the history up to seq {floor.next_seq - 1} is not the one that was acknowledged; "
-            "it was written anew somewhere before",
+            "it was rewritten somewhere before",
             symbol_id=block.symbol_id,
             seq=floor.next_seq - 1,
         )

@@ -99,7 +99,7 @@ def verify_store(
 ) -> VerifyReport:
     """Recompute what `mode` says from content.
 
-    Open the store anew for it: what a store object has in memory is not looked at again.
+    Open the store again for it: what a store object has in memory is not looked at again.
 
     Args:
         store: what to verify.
@@ -109,7 +109,7 @@ def verify_store(
         blocks: of each symbol, when sampled.
         seed: of the sample.
         mark: remember how far each symbol was found good (not when sampled).
-        on_verdict: told about each stretch that is done, from several threads.
+        on_verdict: called with each stretch that is done, from several threads.
 
     Raises:
         StoreUnavailable: the store does not answer; nothing was concluded.
@@ -241,7 +241,7 @@ def _mark(store: SotStore, heads: dict[int, Head], by_symbol: dict[int, SymbolRe
             except DamagedLog:
                 continue  # another symbol of the same file is damaged: it takes no more entries
             except StoreUnavailable as error:
-                # What was found good is good all the same, as in a copy that nobody may write to.
+                # What was found good is good all the same, as in a read-only copy.
                 log.warning("how far the log was verified is not remembered: %s", error)
                 return
 

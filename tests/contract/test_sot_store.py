@@ -49,7 +49,7 @@ def store(backend: Backend) -> SotStore:
     return backend.open()
 
 
-def test_a_symbol_that_nobody_wrote_is_nothing(store: SotStore) -> None:
+def test_an_unwritten_symbol_is_nothing(store: SotStore) -> None:
     assert store.symbols() == []
     assert store.head(7) is None
     assert list(store.scan(7)) == []
@@ -253,7 +253,7 @@ def test_a_scan_may_begin_and_end_anywhere(store: SotStore) -> None:
         }
         wanted = set(range(max(lo, 10), min(hi, last) + 1))
         assert wanted <= found, (lo, hi)
-        # Blocks may stick out, but nobody reads what lies beyond them.
+        # Blocks may stick out, but nothing beyond them is read.
         assert not found or len(found) <= len(wanted) + 18, (lo, hi)
 
 
@@ -365,7 +365,7 @@ def test_closing_twice_is_no_error(backend: Backend) -> None:
     store.close()
 
 
-def _append_on_and_on(location: str, times: int, told: multiprocessing.Queue[object]) -> None:
+def _append_on_and_on(location: str, times: int, reported: multiprocessing.Queue[object]) -> None:
     """Read the head, make a record, write it, as deployments do that know nothing of each other."""
     store = open_store(location)
     acknowledged = []
@@ -380,9 +380,9 @@ def _append_on_and_on(location: str, times: int, told: multiprocessing.Queue[obj
         (outcome,) = store.commit([batch])
         if outcome.answer is Answer.COMMITTED:
             acknowledged.append((batch.before.next_seq, batch.frames))
-    told.put(acknowledged)
-    told.close()
-    told.join_thread()
+    reported.put(acknowledged)
+    reported.close()
+    reported.join_thread()
     store.close()
 
 
@@ -390,15 +390,15 @@ def test_six_processes_appending_to_one_symbol_never_fork_it(backend: Backend) -
     store = backend.open()
     store.claim(5, first_seq=1)
     context = multiprocessing.get_context("spawn")
-    told: multiprocessing.Queue[object] = context.Queue()
+    reported: multiprocessing.Queue[object] = context.Queue()
     times = 50 if backend.kind == "embedded" else 8
     writers = [
-        context.Process(target=_append_on_and_on, args=(backend.location, times, told))
+        context.Process(target=_append_on_and_on, args=(backend.location, times, reported))
         for _ in range(6)
     ]
     for writer in writers:
         writer.start()
-    acknowledged = dict(entry for _ in writers for entry in told.get(timeout=100))  # type: ignore[attr-defined]
+    acknowledged = dict(entry for _ in writers for entry in reported.get(timeout=100))  # type: ignore[attr-defined]
     for writer in writers:
         writer.join(timeout=20)
     stored = stored_frames(store, 5)

@@ -235,12 +235,12 @@ def test_faults_in_a_stream_are_counted_by_kind_and_named(
     assert ended.code == 4
     kinds = ended.summary["refused_by_kind"]
     assert kinds["fork"] == 2
-    told = ended.summary
-    assert told["duplicates"] >= 1
-    assert told["parked"] > 0
+    reported = ended.summary
+    assert reported["duplicates"] >= 1
+    assert reported["parked"] > 0
     # Every record that came has its place: none is lost without a word.
-    assert told["read"] == sum(
-        told[name] for name in ("written", "duplicates", "parked", "refused")
+    assert reported["read"] == sum(
+        reported[name] for name in ("written", "duplicates", "parked", "refused")
     )
     assert all("symbol" in problem for problem in ended.summary["problems"])
 

@@ -1,4 +1,4 @@
-"""`python tests/support/sot_vectors.py`: writes tests/vectors/sot anew.
+"""`python tests/support/sot_vectors.py`: writes tests/vectors/sot again.
 
 The vectors are what another language is tested against, so they change only with the version of
 the encoding. Integers are text in them: JSON readers of some languages round those from 2**53 on.
@@ -87,7 +87,7 @@ def records() -> list[tuple[str, Record]]:
 
 
 def chain() -> list[Record]:
-    """Five records of symbol 5; their hashes are filled in by whoever writes them down."""
+    """Five records of symbol 5; their hashes are filled in by the caller."""
     return [
         Record(
             output_seq=seq,
@@ -161,7 +161,7 @@ def make_chain() -> dict[str, Any]:
 def make_malformed() -> list[dict[str, str]]:
     """Bodies that no reader may accept, and the field that is wrong."""
     body = encode(hashed(records()[4][1]))
-    spoilt = {
+    corrupt = {
         "another encoding version": (8, 2),
         "neither with nor without an order update": (10, 2),
         "a symbol that is not the first trade's": (12, 9),
@@ -170,7 +170,7 @@ def make_malformed() -> list[dict[str, str]]:
         "text that is not UTF-8": (len(body) - 2, 0xC0),
     }
     made = []
-    for name, (at, value) in spoilt.items():
+    for name, (at, value) in corrupt.items():
         changed = body[:at] + bytes([value]) + body[at + 1 :]
         made.append({"name": name, "body": changed.hex(), "field": field_of(changed)})
     for name, changed in (("cut off", body[:-1]), ("a byte too many", body + b"\0")):

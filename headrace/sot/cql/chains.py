@@ -260,7 +260,7 @@ class Commits:
         """The condition held, so the bucket now is what the batch made of it."""
         bucket, batch = attempt.bucket, attempt.batch
         assert bucket is not None
-        after = _grown(bucket, attempt, self._bucket_bytes)
+        after = _bucket_after(bucket, attempt, self._bucket_bytes)
         self._chains.known[batch.symbol_id] = after
         return Outcome(Answer.COMMITTED, after.symbol_head)
 
@@ -292,15 +292,15 @@ class Commits:
     def _statements(self, attempt: _Attempt, bucket: Bucket) -> list[Any]:
         batch, payload = attempt.batch, attempt.payload
         before, after = batch.before, batch.after
-        grown = _grown(bucket, attempt, self._bucket_bytes)
+        updated = _bucket_after(bucket, attempt, self._bucket_bytes)
         key = (to_signed32(batch.symbol_id), bucket.number)
         advance = self._session.bound(
             "advance",
             after.next_seq,
             to_signed(after.hash),
             after.digest,
-            grown.size_bytes,
-            grown.closed,
+            updated.size_bytes,
+            updated.closed,
             *key,
             batch.epoch,
             before.next_seq,
@@ -323,7 +323,7 @@ class Commits:
         return [advance, block]
 
 
-def _grown(bucket: Bucket, attempt: _Attempt, bucket_bytes: int) -> Bucket:
+def _bucket_after(bucket: Bucket, attempt: _Attempt, bucket_bytes: int) -> Bucket:
     """The bucket behind the batch; the batch that fills it closes it."""
     size_bytes = bucket.size_bytes + len(attempt.payload.stored)
     return Bucket(

@@ -140,13 +140,13 @@ class Scan:
         raise self._damaged(bucket, "rows are missing", bucket.start_next, seq)
 
     def _refuse_rows_behind_head(self) -> None:
-        """A head that was turned back leaves rows behind it; a writer at work does, too."""
+        """A head that was turned back leaves rows behind it; an active writer does, too."""
         last = self._last
         assert last is not None
         if last.head.next_seq > U64_MAX:
             return
         for row in self._rows(last, last.head.next_seq, U64_MAX):
-            # Read after the row was seen: whoever wrote it has moved the head with it.
+            # Read after the row was seen: its writer has moved the head with it.
             now = self._bucket(last.number)
             if from_signed(row.output_seq) >= now.head.next_seq:
                 reason = "a row lies behind the head, so the head was turned back"

@@ -73,7 +73,7 @@ class CqlSession:
         stop: ends waits for a cluster in trouble.
 
     Raises:
-        StoreUnavailable: nobody answers.
+        StoreUnavailable: no node answers.
         StoreMisconfigured: the cluster refuses us.
     """
 
@@ -160,7 +160,7 @@ class CqlSession:
         """Whether the batch behind the future was applied.
 
         Raises:
-            Uncertain: nobody knows; read what is there.
+            Uncertain: it may or may not be applied; read what is there.
             StoreUnavailable: the cluster refuses it.
         """
         try:

@@ -138,8 +138,8 @@ class Bucket:
 
     Attributes:
         number: from 0, without gaps.
-        epoch, owner: of the last claim; `owner` is drawn anew by each, so that a claim whose
-            answer was lost can be told from another's.
+        epoch, owner: of the last claim; `owner` is a new one each time, so that a claim whose
+            answer was lost is not taken for another's.
         first_seq: where the symbol's chain begins.
         start_next: the sequence with which this bucket begins.
         head: the position behind its last row.

@@ -54,8 +54,8 @@ class Kind(IntEnum):
 
     BLOCK = 1  #: records: first_seq, count, hash and digest behind them
     CLAIM = 2  #: a new epoch; first_seq is where the chain begins
-    PARK = 3  #: records kept aside
-    UNPARK = 4  #: and let go
+    PARK = 3  #: records that are parked
+    UNPARK = 4  #: and removed again
     VERIFIED = 5  #: recomputed up to and with first_seq
 
 
@@ -230,7 +230,7 @@ _ITEM: Final = struct.Struct("<QBI")
 _KEY: Final = struct.Struct("<Q32s")
 _REASONS: Final = ("gap", "link", "fork")
 
-#: What tells two parked records of one symbol apart: sequence and SHA-256 of the body.
+#: What distinguishes two parked records of one symbol: sequence and SHA-256 of the body.
 Key = tuple[int, bytes]
 
 
@@ -273,7 +273,7 @@ _SEARCH_BYTES: Final = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A sound entry (as far as its two headers tell)."""
+    """A sound entry (as far as its two headers show)."""
 
     offset: int
     entry: Entry

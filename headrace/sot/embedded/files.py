@@ -41,7 +41,7 @@ def newer_format(found: bytes, number: int) -> int | None:
 
 
 def create_volume(path: Path, number: int) -> None:
-    """Let the file appear with its preamble: an empty one could not be told from damage.
+    """Let the file appear with its preamble: an empty one could not be distinguished from damage.
 
     Raises:
         OSError: the disk does not take it.
@@ -165,5 +165,5 @@ def _damaged_tip(path: Path, reason: str) -> DamagedLog:
         str(path),
         reason,
         hint="It says how far the volume beside it went; once that is verified (headrace sot "
-        "verify), this file may be removed, and the next run writes it anew",
+        "verify), this file may be removed, and the next run writes a new one",
     )

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from headrace.sot.chain import Position, genesis
-from headrace.sot.embedded.entries import BadEntry, Entry, Key, Kind
+from headrace.sot.embedded.entries import BadEntry, Entry, Key
 from headrace.sot.exceptions import DamagedLog
 from headrace.sot.record import U64_MAX
 from headrace.sot.store import Head
@@ -48,7 +48,7 @@ class SymbolIndex:
                 return
             yield self.offsets[place]
 
-    def claimed(self, entry: Entry) -> None:
+    def add_claim(self, entry: Entry) -> None:
         """Take in a claim.
 
         Raises:
@@ -61,7 +61,7 @@ class SymbolIndex:
             self.position = genesis(self.symbol_id, entry.first_seq)
         self.epoch = entry.epoch
 
-    def grown(self, entry: Entry, offset: int) -> None:
+    def add_block(self, entry: Entry, offset: int) -> None:
         """Take in a block.
 
         Raises:
@@ -77,12 +77,7 @@ class SymbolIndex:
         self.offsets.append(offset)
         self.position = Position(entry.last_seq + 1, entry.hash, entry.digest)
 
-    def broken(self, damage: DamagedLog) -> None:
+    def mark_damaged(self, damage: DamagedLog) -> None:
         """Remember the first damage; later blocks are not taken in."""
         if self.damage is None:
             self.damage = damage
-
-
-def takes_in(entry: Entry) -> bool:
-    """Whether the payload must be read to index the entry."""
-    return entry.kind in (Kind.PARK, Kind.UNPARK)

@@ -36,7 +36,7 @@ from headrace.sot.exceptions import DamagedLog, StoreMisconfigured, StoreUnavail
 from headrace.sot.store import Answer, Batch, BatchLimits, Block, Head, Outcome, Parked
 
 
-def judge(batches: Sequence[Batch], head_of: Callable[[int], Head | None]) -> list[Outcome]:
+def check_batches(batches: Sequence[Batch], head_of: Callable[[int], Head | None]) -> list[Outcome]:
     """The answer to each batch, provided that those which fit are stored together.
 
     A batch goes on from where the one of its symbol before it ends. Once one is refused, the rest
@@ -49,13 +49,13 @@ def judge(batches: Sequence[Batch], head_of: Callable[[int], Head | None]) -> li
     Raises:
         ValueError: a symbol was never claimed.
     """
-    standing: dict[int, Outcome] = {}
+    last_outcomes: dict[int, Outcome] = {}
     outcomes: list[Outcome] = []
     for batch in batches:
-        last = standing.get(batch.symbol_id)
+        last = last_outcomes.get(batch.symbol_id)
         if last is None or last.answer is Answer.COMMITTED:
             head = last.head if last else head_of(batch.symbol_id)
-            last = standing[batch.symbol_id] = _answer(batch, head)
+            last = last_outcomes[batch.symbol_id] = _answer(batch, head)
         outcomes.append(last)
     return outcomes
 
@@ -82,7 +82,7 @@ class EmbeddedStore:
         folder: on a local disk (locks of network shares cannot be trusted).
         create: make the store if there is none.
         volumes: for a new store; an existing one keeps its number.
-        report_torn: told about each torn tail that is cut; `torn` lists them too.
+        report_torn: called with each torn tail that is cut; `torn` lists them too.
 
     Raises:
         StoreMisconfigured: no store there (and not `create`), or something else is.
@@ -124,14 +124,14 @@ class EmbeddedStore:
         found: list[int] = []
         for volume in self._existing():
             # Of a volume that cannot be read, its tip may still know them; `damages` names it.
-            with suppress(DamagedLog), volume.looking():
+            with suppress(DamagedLog), volume.reading():
                 pass
             found.extend(volume.symbols)
         return sorted(found)
 
     def head(self, symbol_id: int) -> Head | None:
         """See `SotStore.head`."""
-        with self._looking(symbol_id) as (_, index):
+        with self._reading(symbol_id) as (_, index):
             if index is None:
                 return None
             if index.damage is not None:
@@ -172,8 +172,8 @@ class EmbeddedStore:
         for number, group in self._by_volume(places, lambda place: batches[place].symbol_id):
 
             def plan(volume: Volume, group: list[int] = group) -> list[tuple[Entry, bytes]]:
-                judged = [batches[place] for place in group]
-                answers = judge(judged, lambda symbol_id: volume.index(symbol_id).head)
+                candidates = [batches[place] for place in group]
+                answers = check_batches(candidates, lambda symbol_id: volume.index(symbol_id).head)
                 outcomes.update(zip(group, answers, strict=True))
                 return [
                     made[place] for place in group if outcomes[place].answer is Answer.COMMITTED
@@ -186,7 +186,7 @@ class EmbeddedStore:
         self, symbol_id: int, *, from_seq: int = 0, to_seq: int | None = None
     ) -> Iterator[Block]:
         """See `SotStore.scan`."""
-        with self._looking(symbol_id) as (volume, index):
+        with self._reading(symbol_id) as (volume, index):
             if index is None:
                 return iter(())
             # An array of offsets, not of blocks: 8 bytes for some 2,000 records.
@@ -200,7 +200,7 @@ class EmbeddedStore:
         for number in self._numbers():
             try:
                 volume = self._volume(number)
-                with volume.looking():
+                with volume.reading():
                     found.extend(volume.damages)
                     if volume.torn is not None:
                         self._note_torn(volume.torn)
@@ -246,7 +246,7 @@ class EmbeddedStore:
 
     def parked(self, symbol_id: int) -> Iterator[Parked]:
         """See `SotStore.parked`."""
-        with self._looking(symbol_id) as (volume, index):
+        with self._reading(symbol_id) as (volume, index):
             places = sorted(index.parked.items()) if index else []
         return self._parked(volume, symbol_id, places)
 
@@ -267,7 +267,7 @@ class EmbeddedStore:
 
     def verified(self, symbol_id: int) -> Position | None:
         """See `SotStore.verified`."""
-        with self._looking(symbol_id) as (_, index):
+        with self._reading(symbol_id) as (_, index):
             return index.verified if index else None
 
     def mark_verified(self, symbol_id: int, position: Position) -> None:
@@ -328,7 +328,7 @@ class EmbeddedStore:
         return sorted(groups.items())
 
     @contextmanager
-    def _looking(self, symbol_id: int) -> Iterator[tuple[Volume, SymbolIndex | None]]:
+    def _reading(self, symbol_id: int) -> Iterator[tuple[Volume, SymbolIndex | None]]:
         """The symbol's volume, held still, and what it holds of the symbol.
 
         Raises:
@@ -337,7 +337,7 @@ class EmbeddedStore:
         volume = self._volume_of(symbol_id)
         with ExitStack() as held:
             try:
-                held.enter_context(volume.looking())
+                held.enter_context(volume.reading())
             except DamagedLog as error:
                 index = volume.symbols.get(symbol_id)
                 raise (index and index.damage) or error from None

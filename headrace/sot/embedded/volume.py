@@ -2,7 +2,7 @@
 
 **Locks.** An append holds the file's lock (flock) alone, a look holds it shared; both first read
 what others have appended since. So a reader never meets a half-written entry of a living writer,
-and two writers judge by the same head. Within a process a mutex does the same for threads.
+and two writers decide by the same head. Within a process a mutex does the same for threads.
 
 **Durability.** An append is one write and one fdatasync. If either fails, nothing is acknowledged:
 the file is cut back to where it was, or, if even that fails, the volume takes no more appends from
@@ -66,7 +66,7 @@ class Volume:
     Args:
         path: the file; made by the first append.
         number: which volume of the store it is.
-        report_torn: told about a torn tail that was cut.
+        report_torn: called with a torn tail that was cut.
     """
 
     def __init__(self, path: Path, number: int, report_torn: Callable[[TornTail], None]) -> None:
@@ -108,7 +108,7 @@ class Volume:
         return self.symbols.setdefault(symbol_id, SymbolIndex(symbol_id))
 
     @contextmanager
-    def looking(self) -> Iterator[bool]:
+    def reading(self) -> Iterator[bool]:
         """Hold the file still and the index up to date; False if there is no file yet."""
         with self._mutex:
             if self._descriptor is None and not self._open(create=False):
@@ -165,7 +165,7 @@ class Volume:
             raise self._unavailable("reading", error) from error
 
     def close(self) -> None:
-        """Write the tip if it lags, and let go of the file."""
+        """Write the tip if it lags, and close the file."""
         with self._mutex:
             if self._descriptor is None:
                 return
@@ -261,7 +261,7 @@ class Volume:
             tip = read_tip(self._tip_path)
             for symbol_id in tip.heads if tip else ():
                 damage = DamagedLog(where, reason, symbol_id=symbol_id, hint=hint)
-                self._kept_index(symbol_id).broken(damage)
+                self._kept_index(symbol_id).mark_damaged(damage)
         return DamagedLog(where, reason, hint=hint)
 
     @contextmanager
@@ -286,7 +286,7 @@ class Volume:
         that it took in is dropped and the file is closed: the next call begins from the start.
         """
         try:
-            last = self._take_in_new(self._opened())
+            last = self._read_new(self._opened())
             if not self._end_checked:
                 self._check_end(last)
                 self._end_checked = True
@@ -297,7 +297,7 @@ class Volume:
                 os.close(self._opened())  # this releases its lock, too
                 self._start_unread()
 
-    def _take_in_new(self, descriptor: int) -> Found | None:
+    def _read_new(self, descriptor: int) -> Found | None:
         """Take in what lies behind what is known; the last entry, if it is sound."""
         size = os.fstat(descriptor).st_size
         if size < self._end:
@@ -314,18 +314,18 @@ class Volume:
                 if isinstance(step, TornTail):
                     self.torn = step
                 else:
-                    last = self._take_in(step)
+                    last = self._index_step(step)
         return last
 
-    def _take_in(self, step: Found | CorruptRange) -> Found | None:
+    def _index_step(self, step: Found | CorruptRange) -> Found | None:
         if isinstance(step, CorruptRange):
-            self._take_in_spoilt(step)
+            self._index_corrupt(step)
             self._end = step.end
             return None
         try:
-            self._apply(step.entry, step.offset)
+            self._index_entry(step.entry, step.offset)
         except BadEntry as error:
-            self._take_in_misfit(step, str(error))
+            self._index_gap(step, str(error))
         except DamagedLog as error:
             self.damages.append(error)
         self._end = step.offset + step.entry.size_bytes
@@ -335,13 +335,13 @@ class Volume:
             self._check_tip(self._tip)
         return step
 
-    def _apply(self, entry: Entry, offset: int) -> None:
+    def _index_entry(self, entry: Entry, offset: int) -> None:
         index = self._kept_index(entry.symbol_id)
         if entry.kind is Kind.BLOCK:
             if index.damage is None:
-                index.grown(entry, offset)
+                index.add_block(entry, offset)
         elif entry.kind is Kind.CLAIM:
-            index.claimed(entry)
+            index.add_claim(entry)
         elif entry.kind is Kind.VERIFIED:
             index.verified = Position(entry.first_seq + 1, entry.hash, entry.digest)
         else:
@@ -353,7 +353,7 @@ class Volume:
                 for key in unpack_keys(raw):
                     index.parked.pop(key, None)
 
-    def _take_in_misfit(self, step: Found, reason: str) -> None:
+    def _index_gap(self, step: Found, reason: str) -> None:
         """A sound entry that does not follow: what came between is gone."""
         entry = step.entry
         index = self._kept_index(entry.symbol_id)
@@ -369,10 +369,10 @@ class Volume:
             seq=expected,
             last_seq=entry.first_seq - 1 if entry.first_seq > expected else None,
         )
-        index.broken(damage)
+        index.mark_damaged(damage)
         self.damages.append(damage)
 
-    def _take_in_spoilt(self, step: CorruptRange) -> None:
+    def _index_corrupt(self, step: CorruptRange) -> None:
         damage = self._damage(step.offset, step.reason, step.entry)
         self.damages.append(damage)
         if step.entry is None or step.check is None:
@@ -382,10 +382,10 @@ class Volume:
         self._last_check = step.check
         index = self._kept_index(entry.symbol_id)
         if entry.kind is Kind.BLOCK:
-            index.broken(damage)
+            index.mark_damaged(damage)
         elif entry.kind is Kind.CLAIM:
             with suppress(BadEntry):
-                index.claimed(entry)
+                index.add_claim(entry)
             index.epoch = entry.epoch
 
     def _check_end(self, last: Found | None) -> None:
@@ -396,13 +396,9 @@ class Volume:
             except DamagedLog as error:
                 self.damages.append(error)
                 if last.entry.kind is Kind.BLOCK:
-                    self._unindex(last, error)
+                    self._kept_index(last.entry.symbol_id).mark_damaged(error)
         if self._tip is not None and self._end < self._tip.size_bytes:
             self._missing_end(self._tip)
-
-    def _unindex(self, last: Found, damage: DamagedLog) -> None:
-        index = self._kept_index(last.entry.symbol_id)
-        index.broken(damage)
 
     def _check_tip(self, tip: Tip) -> None:
         if (self._end, self._last_check) != (tip.size_bytes, tip.last_check):
@@ -428,7 +424,7 @@ class Volume:
                     seq=have,
                     last_seq=next_seq - 1,
                 )
-                index.broken(damage)
+                index.mark_damaged(damage)
                 self.damages.append(damage)
                 named += 1
         if not named:
@@ -469,14 +465,14 @@ class Volume:
             os.fdatasync(descriptor)
             kill_point("after-append")
         except OSError as error:
-            self._take_back(descriptor, error)
+            self._undo_append(descriptor, error)
             raise self._unavailable("writing", error) from error
         self._wrote = True
         for final, offset in placed:
-            self._apply(final, offset)
+            self._index_entry(final, offset)
         self._end, self._entries, self._last_check = end, number, check
 
-    def _take_back(self, descriptor: int, cause: OSError) -> None:
+    def _undo_append(self, descriptor: int, cause: OSError) -> None:
         """Cut off what a failed append left; a failed sync leaves nothing to trust."""
         if cause.errno != errno.ENOSPC:
             self._broken = f"an earlier append failed: {cause.strerror}"

@@ -77,7 +77,7 @@ class Backfill:
     Args:
         old, new: from where, to where.
         batch: records of a symbol per commit, at most.
-        on_records: told how many old records are durable in the new log by now.
+        on_records: called with how many old records are durable in the new log by now.
         stop: looked at between batches.
     """
 
@@ -106,7 +106,7 @@ class Backfill:
 
         Raises:
             DamagedLog: the old log is damaged, or the new one is shorter than was known.
-            TakenOver: somebody else writes the new log.
+            TakenOver: another process writes the new log.
             StoreUnavailable: one of them does not answer; run it again.
         """
         try:

@@ -103,7 +103,7 @@ class Migration:
     """One step under way.
 
     Attributes:
-        on_records: told how many records are done.
+        on_records: called with how many records are done.
     """
 
     request: MigrateRequest

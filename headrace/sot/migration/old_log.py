@@ -196,7 +196,7 @@ class OldLog:
             raise DamagedLog(
                 f"{self.path}, table migration",
                 f"how far the new log is cannot be read: {error}",
-                hint="Delete the row named cursor: the next backfill finds out anew",
+                hint="Delete the row named cursor: the next backfill finds it out again",
             ) from error
 
     def note_cursor(self, cursor: Cursor) -> None:

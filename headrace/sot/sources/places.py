@@ -144,7 +144,7 @@ class _Spans(io.RawIOBase):
         return len(content)
 
 
-#: The longest of the marks by which formats are told apart.
+#: The longest of the marks by which formats are recognised.
 _MARK_BYTES: Final = 8
 
 
@@ -159,7 +159,7 @@ class Readable(Protocol):
         ...
 
 
-class Arriving(io.RawIOBase):
+class UnbufferedReader(io.RawIOBase):
     """What a pipe gives, without waiting for more than there is.
 
     A buffered file waits until as much is there as was asked for: records of a slow engine would
@@ -181,7 +181,7 @@ class Arriving(io.RawIOBase):
 
     def peek(self, _size: int = 0) -> bytes:
         """How it begins: as many bytes as a mark has, fewer only where there are no more."""
-        while not self._begun and (more := self._some(_MARK_BYTES)):
+        while not self._begun and (more := self._read_some(_MARK_BYTES)):
             self._begins += more
             self._begun = len(self._begins) >= _MARK_BYTES
         self._begun = True
@@ -192,20 +192,20 @@ class Arriving(io.RawIOBase):
         if self.peek():
             given, self._begins = self._begins[:size], self._begins[size:]
             return given
-        return self._some(size)
+        return self._read_some(size)
 
     def close(self) -> None:
-        """Let go of the pipe."""
+        """Close the pipe."""
         if not self.closed:
             self._pipe.close()
         super().close()
 
-    def _some(self, size: int) -> bytes:
+    def _read_some(self, size: int) -> bytes:
         read1 = getattr(self._pipe, "read1", None)
         return cast(bytes, read1(size) if read1 is not None else self._pipe.read(size)) or b""
 
 
-def peekable(raw: BinaryIO, *, again: bool) -> io.BufferedReader | Arriving:
+def peekable(raw: BinaryIO, *, again: bool) -> io.BufferedReader | UnbufferedReader:
     """What a source holds, from its beginning; of gzip what is packed in it.
 
     Args:
@@ -214,13 +214,13 @@ def peekable(raw: BinaryIO, *, again: bool) -> io.BufferedReader | Arriving:
 
     Reading from it raises OSError, EOFError or zlib.error where gzip is damaged or cut off.
     """
-    file: io.BufferedReader | Arriving
+    file: io.BufferedReader | UnbufferedReader
     if not again:
-        file = Arriving(raw)
+        file = UnbufferedReader(raw)
     elif isinstance(raw, io.BufferedReader):
         file = raw
     else:
         file = io.BufferedReader(cast(io.RawIOBase, raw), CHUNK_BYTES)
     if file.peek(len(_GZIP_MAGIC))[: len(_GZIP_MAGIC)] == _GZIP_MAGIC:
-        return Arriving(cast(BinaryIO, gzip.GzipFile(fileobj=cast(BinaryIO, file))))
+        return UnbufferedReader(cast(BinaryIO, gzip.GzipFile(fileobj=cast(BinaryIO, file))))
     return file

@@ -20,7 +20,7 @@ from headrace.sot.frames import STREAM_MAGIC, STREAM_NAME, Chunk, check_length
 from headrace.sot.layout import FRAME_ROUTE, LENGTH, LENGTH_BYTES, check_body
 from headrace.sot.sources.framed import read_frames
 from headrace.sot.sources.json_lines import read_json_lines
-from headrace.sot.sources.places import Arriving, Place, Readable, peekable
+from headrace.sot.sources.places import Place, Readable, UnbufferedReader, peekable
 
 Key = tuple[int, int]
 
@@ -179,7 +179,7 @@ def _broken_off(place: Place, error: Exception, records: int, before: int) -> He
 
 
 def _reader(
-    place: Place, file: io.BufferedReader | Arriving, format_: Format, chained: bool
+    place: Place, file: io.BufferedReader | UnbufferedReader, format_: Format, chained: bool
 ) -> Iterator[Chunk]:
     found = _looks_like(file) if format_ is Format.AUTO else format_
     if found is Format.FRAMES:
@@ -199,7 +199,7 @@ def _reader(
     return read_json_lines(place.name, file, chained=chained)
 
 
-def _looks_like(file: io.BufferedReader | Arriving) -> Format:
+def _looks_like(file: io.BufferedReader | UnbufferedReader) -> Format:
     begins = file.peek(len(STREAM_NAME))
     if begins[: len(STREAM_NAME)] == STREAM_NAME:
         return Format.FRAMES

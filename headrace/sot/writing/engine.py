@@ -1,7 +1,7 @@
-"""Judges and commits the records of some shards: one thread to judge, one per shard to commit.
+"""Links and commits the records of some shards: one thread to link, one per shard to commit.
 
-Judging is bound by the processor (and by Python's lock), committing waits for compression and for
-the disk or the network, without that lock. So one loop judges, each symbol in turn, as much of it
+Linking is bound by the processor (and by Python's lock), committing waits for compression and for
+the disk or the network, without that lock. So one loop links, each symbol in turn, as much of it
 as a turn holds: a hot symbol's backlog cannot hold up a cold one by more than one turn. A shard has
 at most one commit under way; what comes in meanwhile shares the next.
 """
@@ -63,9 +63,9 @@ class Engine:
         store: where to; used from this thread and from one per shard.
         shards: which shards.
         options: of the write.
-        on_acks: told what became durable, from the thread of `run`.
-        on_done: told how many bytes wait no longer (committed, known already, held or refused),
-            from the thread of `run`.
+        on_acks: called with what became durable, from the thread of `run`.
+        on_done: called with how many bytes wait no longer (committed, known already, held or
+            refused), from the thread of `run`.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class Engine:
         with ThreadPoolExecutor(len(self._shards), "sot-commit") as pool:
             while True:
                 self._receive(self._wait_s(), pool)
-                self._judge_one()
+                self._process_next()
                 for shard in self._shards.values():
                     self._commit_if_due(shard, pool)
                 if self._ended and self._is_idle():
@@ -146,7 +146,7 @@ class Engine:
                 if isinstance(message, _Offered):
                     offers.append(message)
                 elif isinstance(message, _Answered):
-                    self._settle(message)
+                    self._on_answer(message)
                 else:
                     self._ended = True
                 message = self._inbox.get_nowait()
@@ -162,7 +162,7 @@ class Engine:
         groups = pool.map(self._claims.open, by_shard.values())
         for (number, new), opened in zip(by_shard.items(), groups, strict=True):
             shard = self._shards[number]
-            shard.measures.symbols += len(new)
+            shard.stats.symbols += len(new)
             for symbol_id, writer in zip(new, opened, strict=True):
                 if not isinstance(writer, SymbolWriter):
                     writer = self._claims.blocked(symbol_id, writer)
@@ -180,19 +180,19 @@ class Engine:
             queue.ready = True
             self._ready.append(queue)
 
-    def _judge_one(self) -> None:
+    def _process_next(self) -> None:
         if not self._ready:
             return
         queue = self._ready.popleft()
         shard, writer = queue.shard, queue.writer
         if writer.pending.records >= self._most_pending:
             shard.stalled.append(queue)
-            self._give_room()
+            self._report_done()
             return
-        judged_bytes = 0
-        while queue.runs and judged_bytes < _TURN_BYTES:
+        processed_bytes = 0
+        while queue.runs and processed_bytes < _TURN_BYTES:
             arrived_s, run = queue.runs.popleft()
-            judged_bytes += len(run)
+            processed_bytes += len(run)
             try:
                 writer.take(run, arrived_s)
             except DamagedLog as error:  # met while a record was compared with the stored one
@@ -201,7 +201,7 @@ class Engine:
             self._ready.append(queue)
         else:
             queue.ready = False
-        self._recount(queue, judged_bytes, time.monotonic())
+        self._recount(queue, processed_bytes, time.monotonic())
         if shard.held_bytes > self._options.held_bytes:
             self._park_most(shard)
 
@@ -214,14 +214,14 @@ class Engine:
             if shard.held_bytes <= self._options.held_bytes // 2:
                 break
 
-    def _recount(self, queue: SymbolQueue, judged_bytes: int, now_s: float) -> None:
-        self._done_bytes += queue.shard.recount(queue, judged_bytes, now_s)
-        self._give_room()
+    def _recount(self, queue: SymbolQueue, processed_bytes: int, now_s: float) -> None:
+        self._done_bytes += queue.shard.recount(queue, processed_bytes, now_s)
+        self._report_done()
 
-    def _give_room(self) -> None:
+    def _report_done(self) -> None:
         """In portions, but nothing is kept back when nothing else is to be done.
 
-        Who reads may be waiting for just this room.
+        The reader may be waiting for just this room.
         """
         if self._done_bytes >= _PORTION or (self._done_bytes > 0 and not self._ready):
             self._on_done(self._done_bytes)
@@ -250,15 +250,15 @@ class Engine:
         else:
             self._inbox.put(_Answered(shard, batches, outcomes, None))
 
-    def _settle(self, answered: _Answered) -> None:
+    def _on_answer(self, answered: _Answered) -> None:
         shard = answered.shard
         shard.in_flight = []
         now_s = time.monotonic()
-        shard.measures.busy_s += now_s - shard.sent_s
+        shard.stats.busy_s += now_s - shard.sent_s
         if answered.outcomes is None:
-            self._settle_failed(shard, answered.batches, answered.error, now_s)
+            self._on_failure(shard, answered.batches, answered.error, now_s)
         else:
-            shard.measures.commit.add(now_s - shard.sent_s)
+            shard.stats.commit.add(now_s - shard.sent_s)
             shard.retry_at_s = 0.0
             acks = []
             moved: set[int] = set()
@@ -269,7 +269,7 @@ class Engine:
                 elif batch.symbol_id not in moved:
                     # With the first of a symbol's batches those behind it were refused as well.
                     moved.add(batch.symbol_id)
-                    self._stand_at(queue, outcome.head, now_s)
+                    self._resume_at(queue, outcome.head, now_s)
             if acks:
                 self._on_acks(acks)
         self._ready.extend(shard.stalled)
@@ -279,21 +279,21 @@ class Engine:
         shard, writer = queue.shard, queue.writer
         for piece in writer.committed(now_s):
             waited_s = now_s - piece.arrived_s
-            shard.measures.delay.add(waited_s, piece.count)
+            shard.stats.delay.add(waited_s, piece.count)
             if queue.delay is not None:
                 queue.delay.add(waited_s, piece.count)
         self._recount(queue, 0, now_s)
-        measures = shard.measures
-        measures.records += batch.count
-        measures.size_bytes += len(batch.frames)
-        measures.batches += 1
-        measures.elapsed_s = now_s - (shard.started_s or now_s)
+        stats = shard.stats
+        stats.records += batch.count
+        stats.size_bytes += len(batch.frames)
+        stats.batches += 1
+        stats.elapsed_s = now_s - (shard.started_s or now_s)
         after = batch.after
         return Ack(
             batch.symbol_id, batch.before.next_seq, str(after.next_seq), after.hash, after.digest
         )
 
-    def _stand_at(self, queue: SymbolQueue, head: Head, now_s: float) -> None:
+    def _resume_at(self, queue: SymbolQueue, head: Head, now_s: float) -> None:
         """The store answered that the symbol's chain does not end where we thought."""
         writer = queue.writer
         if head.epoch != writer.epoch:
@@ -303,13 +303,13 @@ class Engine:
                 f"(epoch {head.epoch}, ours {writer.epoch})",
             )
         else:
-            writer.go_back(head)
+            writer.resume_at(head)
         self._recount(queue, 0, now_s)
 
-    def _settle_failed(
+    def _on_failure(
         self, shard: Shard, batches: list[Batch], error: Exception | None, now_s: float
     ) -> None:
-        """Nobody knows what of these was stored: ask where each symbol stands, go on from there."""
+        """It is not known what of these was stored: read each symbol's head, resume there."""
         if not isinstance(error, StoreUnavailable | DamagedLog):
             raise error or RuntimeError("a commit failed without saying why")
         symbol_ids = dict.fromkeys(batch.symbol_id for batch in batches)
@@ -344,7 +344,7 @@ class Engine:
             raise StoreUnavailable(
                 self._store.location, "reading a head", f"symbol {writer.symbol_id} is gone"
             )
-        self._stand_at(queue, head, now_s)
+        self._resume_at(queue, head, now_s)
 
     def _finished(self) -> Finished:
         symbols = []
@@ -364,7 +364,7 @@ class Engine:
             )
         writers = [queue.writer for queue in self._queues.values()]
         return Finished(
-            shards=[shard.measures for shard in self._shards.values()],
+            shards=[shard.stats for shard in self._shards.values()],
             symbols=sorted(symbols, key=lambda symbol: symbol.symbol_id),
             duplicates=sum(writer.duplicates for writer in writers),
             refused=sum(writer.refused for writer in writers),

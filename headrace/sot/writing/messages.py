@@ -42,7 +42,7 @@ def send(descriptor: int, pieces: Sequence[bytes]) -> None:
     """Send one message.
 
     Raises:
-        OSError: nobody reads any more.
+        OSError: the other end is closed.
     """
     size = sum(map(len, pieces))
     left = [memoryview(piece) for piece in (size.to_bytes(_LENGTH_BYTES, "little"), *pieces)]
@@ -61,7 +61,7 @@ def receive(descriptor: int) -> bytearray:
     """The next message.
 
     Raises:
-        EOFError: nobody writes any more.
+        EOFError: the other end is closed.
     """
     length = _filled(descriptor, _LENGTH_BYTES)
     return _filled(descriptor, int.from_bytes(length, "little"))
@@ -138,7 +138,7 @@ class SymbolCount(msgspec.Struct):
 
 
 class Finished(msgspec.Struct, tag=True):
-    """Everything that was sent is judged, committed or parked."""
+    """Everything that was sent is linked and committed, parked or refused."""
 
     shards: list[ShardStats]
     symbols: list[SymbolCount]

@@ -23,7 +23,7 @@ class WriteOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         batch_records: records per batch, at most; None is what the store takes.
         chain: compute the hashes of a stream that has none.
         first_seq: where new chains begin.
-        in_flight_bytes: records read and neither durable nor put aside yet, over all shards: what
+        in_flight_bytes: records read and neither durable nor parked yet, over all shards: what
             bounds memory.
         linger_s: how long a record may wait for others to share its batch.
         held_bytes: records per shard held in memory for a missing predecessor; more are parked.

@@ -127,7 +127,7 @@ _TOGETHER: Final = 500
 _TOGETHER_BYTES: Final = 1024 * 1024
 
 
-class Aside:
+class SymbolParking:
     """The parked records of one symbol.
 
     Args:
@@ -136,9 +136,9 @@ class Aside:
         limit: how many may lie there.
 
     Attributes:
-        least: the lowest sequence parked that may still come next; None if there is none.
-        repeated: records put that lay there already, as far as they were counted.
-        taken: put into the chain again, and to be let go of once that is durable.
+        lowest_seq: the lowest sequence parked that may still come next; None if there is none.
+        duplicates: records that were parked already, as far as they were counted.
+        linked: back in the chain, and removed from the store once that is durable.
     """
 
     def __init__(self, store: SotStore, symbol_id: int, limit: int) -> None:
@@ -148,35 +148,35 @@ class Aside:
         self._new: list[Parked] = []
         self._new_bytes = 0
         self._there: set[tuple[int, int]] | None = None
-        self.taken: list[Parked] = []
-        self.least: int | None = None
+        self.linked: list[Parked] = []
+        self.lowest_seq: int | None = None
         self.count = 0
-        self.repeated = 0
+        self.duplicates = 0
 
     @classmethod
-    def loaded(cls, store: SotStore, symbol_id: int, limit: int) -> Aside:
+    def loaded(cls, store: SotStore, symbol_id: int, limit: int) -> SymbolParking:
         """With what earlier runs have parked counted in."""
-        aside = cls(store, symbol_id, limit)
+        parking = cls(store, symbol_id, limit)
         for parked in store.parked(symbol_id):
-            aside.count += 1
-            if aside.least is None:
-                aside.least = parked.seq
-        return aside
+            parking.count += 1
+            if parking.lowest_seq is None:
+                parking.lowest_seq = parked.seq
+        return parking
 
-    def put(self, seq: int, body: bytes, reason: str) -> bool:
-        """Park a record soon; False if the park is full and does not have it."""
+    def park(self, seq: int, body: bytes, reason: str) -> bool:
+        """Park a record with the next flush; False if it is a new one and the limit is reached."""
         if self.count >= self._limit and self._there is None:
             self._recount()
         if self._there is not None:
             if (key := (seq, hash(body))) in self._there:
-                self.repeated += 1
+                self.duplicates += 1
                 return True
             if self.count >= self._limit:
                 return False
             self._there.add(key)
         self.count += 1
-        if reason == "gap" and (self.least is None or seq < self.least):
-            self.least = seq
+        if reason == "gap" and (self.lowest_seq is None or seq < self.lowest_seq):
+            self.lowest_seq = seq
         self._add(Parked(self._symbol_id, seq, body, reason))
         return True
 
@@ -192,15 +192,15 @@ class Aside:
         self._there = {
             (parked.seq, hash(parked.body)) for parked in self._store.parked(self._symbol_id)
         }
-        self.counted(len(self._there))
+        self.set_count(len(self._there))
 
-    def counted(self, records: int) -> None:
-        """So many lie there; what was put beyond that was put more than once."""
-        self.repeated += self.count - records
+    def set_count(self, records: int) -> None:
+        """Take the count of the store; what was parked beyond it was parked more than once."""
+        self.duplicates += self.count - records
         self.count = records
 
     def flush(self) -> None:
-        """Make what was put durable."""
+        """Make what was parked durable."""
         if self._new:
             self._store.park(self._new)
             self._new.clear()
@@ -215,14 +215,14 @@ class Aside:
             self._add(replace(record, reason=reason))
         self.flush()
 
-    def let_go(self, next_seq: int) -> None:
-        """Let go of what was taken, if all of it is stored."""
-        if self.taken and all(parked.seq < next_seq for parked in self.taken):
-            self._store.unpark(self.taken)
-            self.count -= len(self.taken)
+    def release(self, next_seq: int) -> None:
+        """Remove what was linked from the store, if the chain has all of it."""
+        if self.linked and all(parked.seq < next_seq for parked in self.linked):
+            self._store.unpark(self.linked)
+            self.count -= len(self.linked)
             if self._there is not None:
-                self._there -= {(parked.seq, hash(parked.body)) for parked in self.taken}
-            self.taken.clear()
+                self._there -= {(parked.seq, hash(parked.body)) for parked in self.linked}
+            self.linked.clear()
 
 
 def best_first(parked: Iterable[Parked]) -> Iterator[Parked]:

@@ -47,7 +47,7 @@ class Credit:
         self._over = False
 
     def take(self, size_bytes: int) -> bool:
-        """Wait for room, then take it; False if nobody will ever give any back."""
+        """Wait for room, then take it; False if none will ever be given back."""
         with self._changed:
             while not self._over and self._used and self._used + size_bytes > self._size:
                 self._changed.wait()
@@ -61,7 +61,7 @@ class Credit:
             self._changed.notify_all()
 
     def end(self) -> None:
-        """Let everybody go who waits: the other side has stopped."""
+        """Release every waiting thread: the other side has stopped."""
         with self._changed:
             self._over = True
             self._changed.notify_all()
@@ -100,7 +100,7 @@ class InProcess:
     Args:
         store: where to.
         options: of the write.
-        on_acks: told what became durable.
+        on_acks: called with what became durable.
     """
 
     def __init__(self, store: SotStore, options: WriteOptions, on_acks: OnAcks) -> None:
@@ -200,19 +200,19 @@ class _Worker:
         """Send one message; waits while the worker's pipe is full."""
         try:
             send(self._down, pieces)
-        except OSError:  # it is gone: what it said last tells why
+        except OSError:  # it has ended: its last message says why
             self.check()
             raise
 
     def finish(self) -> Finished:
         self._listener.join()
         self._process.wait()
-        self._let_go()
+        self._release()
         return self._result()
 
     def stop(self) -> None:
         """A worker whose pipe is closed ends by itself."""
-        self._let_go()
+        self._release()
         self._listener.join()
         self._process.wait()
 
@@ -225,7 +225,7 @@ class _Worker:
     def alive(self) -> bool:
         return self._listener.is_alive()
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         if self._open:
             self._open = False
             os.close(self._down)
@@ -276,7 +276,7 @@ class Processes:
         location: of the store; each process opens it for itself.
         options: of the write.
         count: how many processes; more than there are shards would idle.
-        on_acks: told what became durable, from one thread at a time.
+        on_acks: called with what became durable, from one thread at a time.
     """
 
     def __init__(self, location: str, options: WriteOptions, count: int, on_acks: OnAcks) -> None:

@@ -67,7 +67,7 @@ class Claims:
 
 @dataclass(slots=True, eq=False)
 class SymbolQueue:
-    """Runs of one symbol that wait to be judged; `delay` is kept while symbols are few.
+    """Runs of one symbol that wait to be linked; `delay` is kept while symbols are few.
 
     Attributes:
         pending_records, pending_bytes, held_bytes: the writer's, as the shard has counted them.
@@ -94,12 +94,12 @@ class Shard:
         since_s: when the first record was linked that the last commit did not take; None if none.
         in_flight: batches that the store has not answered.
         sent_s: when it got them.
-        stalled: symbols that wait for a commit before more of them is judged.
+        stalled: symbols that wait for a commit before more of them is linked.
         alone: commit one symbol at a time, to find the one that the store refuses.
         retry_at_s: no commit before that.
     """
 
-    measures: ShardStats
+    stats: ShardStats
     pending: dict[int, SymbolQueue] = field(default_factory=dict)
     pending_records: int = 0
     held_bytes: int = 0
@@ -115,14 +115,14 @@ class Shard:
     def note_offered(self, size_bytes: int) -> None:
         """Count bytes that came in."""
         self.waiting_bytes += size_bytes
-        self.measures.queue_bytes = max(self.measures.queue_bytes, self.waiting_bytes)
+        self.stats.queue_bytes = max(self.stats.queue_bytes, self.waiting_bytes)
 
-    def recount(self, queue: SymbolQueue, judged_bytes: int, now_s: float) -> int:
-        """After a symbol's writer has judged, committed, gone back or given up.
+    def recount(self, queue: SymbolQueue, processed_bytes: int, now_s: float) -> int:
+        """Count again after a symbol's writer has linked, committed, resumed or given up.
 
         Args:
             queue: the symbol.
-            judged_bytes: what it has taken off its queue since it was counted last.
+            processed_bytes: what it has taken off its queue since it was counted last.
             now_s: the time.
 
         Returns:
@@ -130,7 +130,7 @@ class Shard:
         """
         writer = queue.writer
         self.pending_records += writer.pending.records - queue.pending_records
-        done = judged_bytes - (writer.pending.size_bytes - queue.pending_bytes)
+        done = processed_bytes - (writer.pending.size_bytes - queue.pending_bytes)
         queue.pending_records = writer.pending.records
         queue.pending_bytes = writer.pending.size_bytes
         self.waiting_bytes -= done

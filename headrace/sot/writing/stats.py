@@ -124,7 +124,7 @@ class ShardStats(msgspec.Struct):
 
     @property
     def records_per_s(self) -> float:
-        """Messages per second while the shard was at work."""
+        """Messages per second while the shard was busy."""
         return self.records / self.elapsed_s if self.elapsed_s else 0.0
 
 

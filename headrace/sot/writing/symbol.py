@@ -1,8 +1,8 @@
-"""One symbol's writer: what comes next goes on, the rest is judged, held or put aside.
+"""One symbol's writer: what comes next is linked, the rest is compared, held or parked.
 
 It has two positions: where the store's chain ends (`stored`), and where it will end once everything
-linked so far is committed (`position`). What lies between is `pending`. If the store turns out to
-stand elsewhere, the writer goes back there and judges the same records anew: a duplicate is a
+linked so far is committed (`position`). What lies between is `pending`. If the store's chain turns
+out to end elsewhere, the writer resumes there and takes the same records again: a duplicate is a
 no-op, so that is always safe.
 """
 
@@ -18,22 +18,22 @@ from headrace.sot.frames import RunIndex, frame
 from headrace.sot.layout import FRAME_HEADER, LENGTH_BYTES, PREV_HASH
 from headrace.sot.store import Batch, BatchLimits, Head, Parked, SotStore
 from headrace.sot.writing.options import WriteOptions
-from headrace.sot.writing.pending import Aside, Pending, Piece, best_first
+from headrace.sot.writing.pending import Pending, Piece, SymbolParking, best_first
 from headrace.sot.writing.stats import Problem, Problems
 
-#: Parked records taken up at once: they are let go of before more are.
+#: Parked records linked at once: the store removes them before more are.
 _SLICE: Final = 2000
 
 
 class SymbolWriter:
-    """Judges the records of one symbol.
+    """Links the records of one symbol.
 
     Args:
         head: as the claim gave it.
         store: to look up what a repeated record has to be equal to.
         options: of the write.
-        problems: told about what does not fit.
-        aside: the symbol's park; asked of the store if left out.
+        problems: get what does not fit.
+        parking: the symbol's parked records; read from the store if left out.
 
     Attributes:
         pending: linked, and not stored.
@@ -48,7 +48,7 @@ class SymbolWriter:
         store: SotStore,
         options: WriteOptions,
         problems: Problems,
-        aside: Aside | None = None,
+        parking: SymbolParking | None = None,
     ) -> None:
         self.symbol_id = head.symbol_id
         self.epoch = head.epoch
@@ -65,7 +65,9 @@ class SymbolWriter:
         self.pending = Pending(head.symbol_id, self._limits)
         self._options = options
         self._problems = problems
-        self._aside = aside or Aside.loaded(store, head.symbol_id, options.parked_records)
+        self._parking = parking or SymbolParking.loaded(
+            store, head.symbol_id, options.parked_records
+        )
         self._held: dict[int, list[bytes]] = {}
         self._known: RunIndex | None = None
 
@@ -75,15 +77,15 @@ class SymbolWriter:
     ) -> SymbolWriter:
         """A writer for a symbol that could not be claimed; block it before it gets records."""
         head = Head(symbol_id, 0, options.first_seq, genesis(symbol_id, options.first_seq))
-        return cls(head, store, options, problems, Aside(store, symbol_id, 0))
+        return cls(head, store, options, problems, SymbolParking(store, symbol_id, 0))
 
     @property
     def parked(self) -> int:
-        """Records in the park, and those that will be there at the end."""
-        return self._aside.count + sum(map(len, self._held.values()))
+        """Records that are parked, and those that will be at the end."""
+        return self._parking.count + sum(map(len, self._held.values()))
 
     def take(self, run: bytes, arrived_s: float) -> None:
-        """Judge every record of a run of this symbol's frames.
+        """Link, compare, hold, park or refuse every record of a run of this symbol's frames.
 
         Raises:
             DamagedLog, StoreUnavailable: a record had to be compared with one that the store does
@@ -97,16 +99,16 @@ class SymbolWriter:
             length, _, _, _, _, _, seq, *_ = FRAME_HEADER.unpack_from(run, offset)
             stop = offset + LENGTH_BYTES + length
             if seq < self.position.next_seq:
-                offset += self._repeated(run, offset, stop, seq)
+                offset += self._compare_known(run, offset, stop, seq)
                 continue
             linked, error = self._append(run, offset, arrived_s)
             if not linked:
-                self._misfit(run[offset + LENGTH_BYTES : stop], seq, error)
+                self._hold_or_refuse(run[offset + LENGTH_BYTES : stop], seq, error)
                 linked = stop - offset
             elif self._held:
-                self._take_held(arrived_s)
+                self._link_held(arrived_s)
             offset += linked
-        self._take_up(arrived_s)
+        self._link_parked(arrived_s)
 
     def next_batches(self) -> list[Batch]:
         """What to commit next, within the store's limits; nothing while a commit is under way."""
@@ -117,13 +119,13 @@ class SymbolWriter:
         flight = self.pending.committed()
         self.stored = flight.batch.after
         self.attempts = 0
-        if self._aside.taken:
-            self._aside.let_go(self.stored.next_seq)
-            self._take_up(now_s)
+        if self._parking.linked:
+            self._parking.release(self.stored.next_seq)
+            self._link_parked(now_s)
         return flight.pieces
 
-    def go_back(self, head: Head) -> None:
-        """The store stands elsewhere: judge everything that is not committed from there."""
+    def resume_at(self, head: Head) -> None:
+        """The store's chain ends at `head`: take everything that is not committed again."""
         pieces = self.pending.withdraw()
         self.stored = self.position = head.position
         self._known = None
@@ -141,11 +143,11 @@ class SymbolWriter:
         self.held_bytes = 0
 
     def park_held(self) -> None:
-        """Move what waits for a predecessor from memory into the store's park."""
+        """Move what waits for a predecessor from memory into the store."""
         for seq, bodies in sorted(self._held.items()):
             for body in bodies:
-                self._put_aside(seq, body, "gap")
-        self._aside.flush()
+                self._park(seq, body, "gap")
+        self._parking.flush()
         self._held.clear()
         self.held_bytes = 0
 
@@ -154,7 +156,7 @@ class SymbolWriter:
         if self.blocked:
             return
         self.park_held()
-        self._aside.flush()
+        self._parking.flush()
         waiting, there = [], 0
         for parked in self._store.parked(self.symbol_id):
             there += 1
@@ -170,8 +172,8 @@ class SymbolWriter:
                 )
                 if error is not None:
                     self._report(error.kind, parked.seq, f"{error.message}; it is parked")
-        self._aside.counted(there)
-        self.duplicates += self._aside.repeated
+        self._parking.set_count(there)
+        self.duplicates += self._parking.duplicates
         if waiting:
             gap = GapError(self.symbol_id, waiting[0], self.stored.next_seq)
             message = f"{gap.message}; {len(waiting)} records are parked until it arrives"
@@ -217,11 +219,11 @@ class SymbolWriter:
             symbol, seq, "it carries a hash already", hint="Leave out --chain"
         )
 
-    def _repeated(self, run: bytes, offset: int, stop: int, seq: int) -> int:
+    def _compare_known(self, run: bytes, offset: int, stop: int, seq: int) -> int:
         """A sequence that the chain has: a no-op if it is the same record, else a fork.
 
         Returns:
-            How many bytes were judged.
+            How many bytes were compared.
         """
         known = self._find(seq)
         if known is None:
@@ -251,7 +253,7 @@ class SymbolWriter:
             f"{_hash(known.frame(seq)):016x}), which was kept",
         )
         self._report(error.kind, seq, error.message)
-        self._put_aside(seq, body, error.kind)
+        self._park(seq, body, error.kind)
         return stop - offset
 
     def _find(self, seq: int) -> RunIndex | None:
@@ -267,19 +269,19 @@ class SymbolWriter:
                 return stored
         return None
 
-    def _misfit(self, body: bytes, seq: int, error: HeadraceError | None) -> None:
+    def _hold_or_refuse(self, body: bytes, seq: int, error: HeadraceError | None) -> None:
         if isinstance(error, GapError):
             self._held.setdefault(seq, []).append(body)
             self.held_bytes += len(body)
         elif isinstance(error, ChainError) and error.kind == "link":
             self._report(error.kind, seq, error.message)
-            self._put_aside(seq, body, error.kind)
+            self._park(seq, body, error.kind)
         elif error is not None:
             self._refuse(error, seq)
         else:
             raise RuntimeError(f"symbol {self.symbol_id}, seq {seq}: neither linked nor refused")
 
-    def _take_held(self, arrived_s: float) -> None:
+    def _link_held(self, arrived_s: float) -> None:
         """Those whose predecessor has arrived; the first that fits, of several at one sequence."""
         while bodies := self._held.pop(self.position.next_seq, None):
             seq = self.position.next_seq
@@ -287,44 +289,45 @@ class SymbolWriter:
                 self.held_bytes -= len(body)
                 framed = frame(body)
                 if seq < self.position.next_seq:
-                    self._repeated(framed, 0, len(framed), seq)
+                    self._compare_known(framed, 0, len(framed), seq)
                     continue
                 linked, error = self._append(framed, 0, arrived_s)
                 if not linked:
-                    self._misfit(body, seq, error)
+                    self._hold_or_refuse(body, seq, error)
 
-    def _take_up(self, arrived_s: float) -> None:
+    def _link_parked(self, arrived_s: float) -> None:
         """Parked records whose predecessor has arrived, a slice at a time."""
-        aside = self._aside
-        if aside.least is None or aside.least > self.position.next_seq or aside.taken:
+        parking = self._parking
+        lowest_seq = parking.lowest_seq
+        if lowest_seq is None or lowest_seq > self.position.next_seq or parking.linked:
             return
-        aside.flush()
-        aside.least = None
+        parking.flush()
+        parking.lowest_seq = None
         forks: list[Parked] = []
         for parked in best_first(self._store.parked(self.symbol_id)):
             framed = frame(parked.body)
             if parked.seq < self.position.next_seq:
                 if self._is_stored(framed, parked.seq):
-                    aside.taken.append(parked)
+                    parking.linked.append(parked)
                 elif parked.reason != "fork":
                     forks.append(parked)
             elif parked.seq > self.position.next_seq:
-                aside.least = parked.seq
+                parking.lowest_seq = parked.seq
                 break
             elif self._append(framed, 0, arrived_s)[0]:
-                aside.taken.append(parked)
-            if len(aside.taken) >= _SLICE:
-                aside.least = self.position.next_seq
+                parking.linked.append(parked)
+            if len(parking.linked) >= _SLICE:
+                parking.lowest_seq = self.position.next_seq
                 break
         for parked in forks:
             reason = "a parked record has other content than the one stored there since"
             error = ForkError(self.symbol_id, parked.seq, reason)
             self._report(error.kind, parked.seq, error.message)
-        aside.reclassify(forks, "fork")
+        parking.reclassify(forks, "fork")
         if self._held:
-            self._take_held(arrived_s)
-        if aside.taken and not self.pending:
-            aside.let_go(self.stored.next_seq)
+            self._link_held(arrived_s)
+        if parking.linked and not self.pending:
+            parking.release(self.stored.next_seq)
 
     def _is_stored(self, framed: bytes, seq: int) -> bool:
         known = self._find(seq)
@@ -332,8 +335,8 @@ class SymbolWriter:
             return False
         return known.frame(seq) in (framed, link(framed, _prev_hash(known.frame(seq)))[0])
 
-    def _put_aside(self, seq: int, body: bytes, reason: str) -> None:
-        if not self._aside.put(seq, body, reason):
+    def _park(self, seq: int, body: bytes, reason: str) -> None:
+        if not self._parking.park(seq, body, reason):
             self.refused += 1
             self._report("full", seq, f"symbol {self.symbol_id}, seq {seq}: the park is full")
 

@@ -31,29 +31,29 @@ from headrace.sot.writing.messages import (
     unpack_records,
 )
 
-#: How long a commit's thread waits for Python's lock while the judging thread has it. The default
+#: How long a commit's thread waits for Python's lock while the linking thread has it. The default
 #: of 5 ms, several times per commit, would be longer than the commit.
 _SWITCH_S: Final = 0.0005
 
 
-class _Talk:
+class _Upstream:
     """The way up, shared by the engine's callbacks."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
 
-    def say(self, message: Upward) -> None:
+    def emit(self, message: Upward) -> None:
         try:
             send(self._descriptor, [msgspec.msgpack.encode(message)])
         except OSError:
-            # Nobody listens any more: whoever feeds us is gone, and so are we.
+            # The process that feeds this one has ended: so does this one.
             os._exit(1)
 
-    def done(self, size_bytes: int) -> None:
-        self.say(Done(size_bytes))
+    def emit_done(self, size_bytes: int) -> None:
+        self.emit(Done(size_bytes))
 
-    def acked(self, acks: list[Ack]) -> None:
-        self.say(Acked(acks))
+    def emit_acks(self, acks: list[Ack]) -> None:
+        self.emit(Acked(acks))
 
 
 def main(down: int, up: int) -> None:
@@ -62,11 +62,13 @@ def main(down: int, up: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     sys.setswitchinterval(_SWITCH_S)
-    talk = _Talk(up)
+    upstream = _Upstream(up)
     job = msgspec.msgpack.decode(receive(down), type=Job)
     try:
         store = open_store(job.location)
-        engine = Engine(store, job.shards, job.options, on_acks=talk.acked, on_done=talk.done)
+        engine = Engine(
+            store, job.shards, job.options, on_acks=upstream.emit_acks, on_done=upstream.emit_done
+        )
         receiver = threading.Thread(target=_receive, args=(down, engine), daemon=True)
         receiver.start()
         try:
@@ -74,15 +76,15 @@ def main(down: int, up: int) -> None:
         finally:
             store.close()
     except StoreUnavailable as error:
-        talk.say(Failed(error.where, error.action, error.reason, error.hint))
+        upstream.emit(Failed(error.where, error.action, error.reason, error.hint))
     except HeadraceError as error:
-        talk.say(Failed(job.location, "writing", error.message, error.hint))
+        upstream.emit(Failed(job.location, "writing", error.message, error.hint))
     else:
-        talk.say(finished)
+        upstream.emit(finished)
 
 
 def _receive(down: int, engine: Engine) -> None:
-    """Drain the pipe, so that whoever feeds us never waits for a commit."""
+    """Drain the pipe, so that the process that feeds this one never waits for a commit."""
     while True:
         try:
             message = receive(down)

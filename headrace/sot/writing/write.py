@@ -36,7 +36,7 @@ class WriteReport:
         malformed: the source ended here, because what followed was no record.
         stopped: the stop was asked for before the source was at its end.
         heads: where each symbol of the stream stands.
-        shards: measures per shard.
+        shards: statistics per shard.
         delays: per symbol, seconds from reading a record to its acknowledgement.
         repairs: what the store repaired on its way, such as a torn tail that was cut.
         elapsed_s: all of it.
@@ -65,7 +65,7 @@ class WriteReport:
 
     @property
     def skew(self) -> float:
-        """See `measures.skew`."""
+        """See `headrace.sot.writing.stats.skew`."""
         return skew(self.shards)
 
 
@@ -86,8 +86,8 @@ def write_stream(
             before is kept, and the error is in the report.
         store: where to. With processes it is opened again in each by its location.
         options: shards, processes, limits.
-        on_acks: told what became durable, in order per symbol, from one thread at a time.
-        on_read: told how many records a chunk held.
+        on_acks: called with what became durable, in order per symbol, from one thread at a time.
+        on_read: called with how many records a chunk held.
         stop: stops reading; what was read is still written.
         clock: as the records' time of arrival; the same in all processes of this machine.
 
@@ -100,23 +100,23 @@ def write_stream(
     _check(options)
     report = WriteReport()
     started_s = clock()
-    crew = _crew(store, options, on_acks or (lambda _: None))
+    pool = _open_pool(store, options, on_acks or (lambda _: None))
     try:
         try:
             for chunk in chunks:
                 if stop.is_set():
                     report.stopped = True
                     break
-                crew.send(clock(), chunk.runs)
+                pool.send(clock(), chunk.runs)
                 report.read += chunk.records
                 report.read_bytes += chunk.size_bytes
                 if on_read is not None:
                     on_read(chunk.records)
         except MalformedInput as error:
             report.malformed = error
-        parts = crew.finish()
+        parts = pool.finish()
     except BaseException:
-        crew.abandon()
+        pool.abandon()
         raise
     _gather(report, parts)
     if isinstance(chunks, Records):
@@ -143,7 +143,7 @@ def _located(problems: list[Problem], records: Records) -> list[Problem]:
     ]
 
 
-def _crew(store: SotStore, options: WriteOptions, on_acks: OnAcks) -> WriterPool:
+def _open_pool(store: SotStore, options: WriteOptions, on_acks: OnAcks) -> WriterPool:
     count = options.processes
     if count is None:
         count = min(processors(), options.shards) if is_embedded(store.location) else 0

@@ -106,7 +106,7 @@ def test_no_flipped_bit_goes_on_unnoticed(at: int, bit: int) -> None:
     reached = follow(bytes(run), 0, 1, genesis(1))
     hash_version_of = at % 300 == 13
     if hash_version_of:
-        # The record says now that its hash cannot be recomputed: the digest tells.
+        # The record says now that its hash cannot be recomputed: the digest shows it.
         assert reached.position.digest != follow(RUN, 0, 1, genesis(1)).position.digest
     else:
         assert reached.offset == at // 300 * 300

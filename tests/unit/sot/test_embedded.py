@@ -75,10 +75,10 @@ def test_any_flipped_bit_is_found(folder: Path, name: str) -> None:
     rng = random.Random(name)
     places = range(len(sound)) if len(sound) < 300 else sorted(rng.sample(range(len(sound)), 300))
     for at in places:
-        spoilt = bytearray(sound)
-        spoilt[at] ^= 1 << rng.randrange(8)
-        path.write_bytes(spoilt)
-        assert found(folder), f"byte {at} of {name} was flipped and nobody noticed"
+        corrupt = bytearray(sound)
+        corrupt[at] ^= 1 << rng.randrange(8)
+        path.write_bytes(corrupt)
+        assert found(folder), f"byte {at} of {name} was flipped and nothing was found"
     path.write_bytes(sound)
     assert found(folder) == []
 
@@ -89,10 +89,10 @@ def test_every_single_byte_of_the_store_counts(folder: Path, name: str) -> None:
     path = folder / name
     sound = path.read_bytes()
     for at in range(len(sound)):
-        spoilt = bytearray(sound)
-        spoilt[at] ^= 0xFF
-        path.write_bytes(spoilt)
-        assert found(folder), f"byte {at} of {name} was changed and nobody noticed"
+        corrupt = bytearray(sound)
+        corrupt[at] ^= 0xFF
+        path.write_bytes(corrupt)
+        assert found(folder), f"byte {at} of {name} was changed and nothing was found"
 
 
 def spans(folder: Path, symbol_id: int) -> list[tuple[int, int, int]]:
@@ -332,11 +332,11 @@ def unfinished(folder: Path, keep: Callable[[int], int]) -> tuple[int, bytes]:
 @pytest.mark.parametrize("keep", [lambda _: 1, lambda n: n // 2, lambda n: n - 1, lambda _: 112])
 def test_a_torn_tail_is_cut_and_reported(folder: Path, keep: Callable[[int], int]) -> None:
     claimed, torn = unfinished(folder, keep)
-    told: list[object] = []
-    store = EmbeddedStore(folder, report_torn=told.append)
+    reported: list[object] = []
+    store = EmbeddedStore(folder, report_torn=reported.append)
     assert frames_of(store, 1) == run_of(RECORDS, 1)
     Chain.at(store.claim(1, first_seq=1)).write(store, 2)
-    assert len(told) == 1
+    assert len(reported) == 1
     (line,) = store.repairs()
     assert f"{len(torn)} bytes of an unfinished append at byte {claimed}" in line
     assert store.head(1).position.next_seq == 63
@@ -518,7 +518,7 @@ def test_a_tip_that_is_a_folder_is_named(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("volumes", [1, 2, 63, 66, 128])
-def test_a_charter_of_another_store_hides_no_symbol(tmp_path: Path, volumes: int) -> None:
+def test_a_manifest_of_another_store_hides_no_symbol(tmp_path: Path, volumes: int) -> None:
     """Symbols would be looked for in other volumes, and not be found there."""
     written(tmp_path / "sot", made(40, symbol_ids=(1, 2, 63, 70), size_bytes=120))
     EmbeddedStore(tmp_path / "other", volumes=volumes).close()
@@ -537,7 +537,7 @@ def test_a_charter_of_another_store_hides_no_symbol(tmp_path: Path, volumes: int
     store.close()
 
 
-def test_volumes_without_their_charter_are_damage_to_readers_too(folder: Path) -> None:
+def test_volumes_without_their_manifest_are_damage_to_readers_too(folder: Path) -> None:
     (folder / "store.json").unlink()
     for create in (False, True):
         with pytest.raises(DamagedLog, match=r"store\.json.*missing"):
@@ -556,7 +556,7 @@ def _read_only(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "open", refusing)
 
 
-def test_a_copy_that_nobody_may_write_to_is_verified_and_replayed(
+def test_a_read_only_copy_is_verified_and_replayed(
     folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     written(folder, made(140, symbols=2, size_bytes=120))  # new since it was verified

@@ -52,18 +52,18 @@ def test_the_engines_sequence_has_no_gap() -> None:
 @pytest.mark.parametrize("kind", ["gap", "duplicate", "fork", "swap", "link", "hash"])
 def test_faults_are_there_as_often_as_asked_for(kind: str) -> None:
     sound = made(400, symbols=3)
-    spoilt = made(400, symbols=3, faults={kind: 5})
+    corrupt = made(400, symbols=3, faults={kind: 5})
     sound_bodies = [record.body for record in sound]
-    spoilt_bodies = [record.body for record in spoilt]
+    corrupt_bodies = [record.body for record in corrupt]
     if kind == "gap":
-        assert len(spoilt) == 395
-        assert not Counter(spoilt_bodies) - Counter(sound_bodies)
+        assert len(corrupt) == 395
+        assert not Counter(corrupt_bodies) - Counter(sound_bodies)
     elif kind == "swap":
-        assert Counter(spoilt_bodies) == Counter(sound_bodies)
-        assert spoilt_bodies != sound_bodies
+        assert Counter(corrupt_bodies) == Counter(sound_bodies)
+        assert corrupt_bodies != sound_bodies
     else:
-        assert sum(record.fault == kind for record in spoilt) == 5
-        assert len(spoilt) == (400 if kind in ("link", "hash") else 405)
+        assert sum(record.fault == kind for record in corrupt) == 5
+        assert len(corrupt) == (400 if kind in ("link", "hash") else 405)
 
 
 @pytest.mark.parametrize(

@@ -35,10 +35,10 @@ def world() -> World:
 
 
 def shard(number: int, records: int) -> ShardStats:
-    measures = ShardStats(number, records=records, queue_bytes=1_000 * number)
-    measures.commit.add(0.004, 3)
-    measures.delay.add(0.2, records)
-    return measures
+    stats = ShardStats(number, records=records, queue_bytes=1_000 * number)
+    stats.commit.add(0.004, 3)
+    stats.delay.add(0.2, records)
+    return stats
 
 
 def test_records_are_counted_by_shard_while_the_write_goes_on(world: World) -> None:

@@ -192,9 +192,7 @@ def test_past_damage_the_other_symbols_are_whole_and_the_good_beginning_is_kept(
     assert join([b for b in found if identity(b)[0] == 7])
 
 
-def test_records_that_somebody_remembers_must_be_there(
-    tmp_path: Path, store: EmbeddedStore
-) -> None:
+def test_remembered_records_must_be_there(tmp_path: Path, store: EmbeddedStore) -> None:
     chain = Chain.claimed(store, 7)
     chain.write(store, 5)
     at_five = chain.position

@@ -432,10 +432,10 @@ def test_gzip_is_unpacked(tmp_path: Path, format_: Format, at_once: int | None) 
 def test_gzip_that_is_damaged_or_cut_off_is_named(tmp_path: Path, format_: Format) -> None:
     path = tmp_path / "s.gz"
     content = gzip.compress(in_format(tmp_path / "s", format_).read_bytes())
-    cut, spoilt, check = content[:-20], bytearray(content), bytearray(content)
-    spoilt[len(content) // 2] ^= 0xFF
+    cut, corrupt, check = content[:-20], bytearray(content), bytearray(content)
+    corrupt[len(content) // 2] ^= 0xFF
     check[-6] ^= 0xFF
-    for bad in (cut, spoilt, check):
+    for bad in (cut, corrupt, check):
         path.write_bytes(bad)
         with pytest.raises((MalformedInput, SourceUnusable)) as raised:
             read(path)

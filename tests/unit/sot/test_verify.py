@@ -38,12 +38,12 @@ def test_everything_is_recomputed(
     store: EmbeddedStore, processes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stretches, "_STRETCH_RECORDS", 70)
-    told: list[object] = []
-    report = verify_store(store, processes=processes, on_verdict=told.append)
+    reported: list[object] = []
+    report = verify_store(store, processes=processes, on_verdict=reported.append)
     assert report.good
     assert report.records == 900
     assert [symbol.good_until for symbol in report.symbols] == [301, 301, 301]
-    assert len(told) > 3
+    assert len(reported) > 3
 
 
 def test_since_the_last_time_only_what_is_new_is_recomputed(store: EmbeddedStore) -> None:
@@ -85,9 +85,9 @@ def plant(store: EmbeddedStore, batch: Batch, count: int | None = None) -> None:
 def test_a_forged_record_with_sound_checks_is_found(store: EmbeddedStore, mode: Mode) -> None:
     chain = Chain.at(store.claim(1, first_seq=1))
     forged = chain.batch(1)
-    spoilt = bytearray(forged.frames)
-    spoilt[-1] ^= 1
-    plant(store, Batch(1, forged.epoch, forged.before, forged.after, bytes(spoilt)))
+    corrupt = bytearray(forged.frames)
+    corrupt[-1] ^= 1
+    plant(store, Batch(1, forged.epoch, forged.before, forged.after, bytes(corrupt)))
     report = verify_store(store, mode, processes=0)
     assert not report.good
     assert "symbol 1, seq 301" in str(report.symbols[0].damage)

@@ -337,11 +337,11 @@ def test_a_record_that_does_not_fit_ends_a_write_behind_all_before_it(
 ) -> None:
     step(old, new, "begin")
     step(old, new, "switch" if phase == "new" else "backfill")
-    spoilt = bytearray(CHAIN[230])
-    spoilt[at : at + len(value)] = value
-    if at == 9:  # another hash version, so that only its link tells
-        spoilt[24:32] = b"\1" * 8
-    records = [*CHAIN[200:230], bytes(spoilt), *CHAIN[231:]]
+    corrupt = bytearray(CHAIN[230])
+    corrupt[at : at + len(value)] = value
+    if at == 9:  # another hash version, so that only its link shows it
+        corrupt[24:32] = b"\1" * 8
+    records = [*CHAIN[200:230], bytes(corrupt), *CHAIN[231:]]
     report = step(old, new, "write", source=source(tmp_path, records))
     assert report.status is Status.PARTIAL
     assert report.details["written"] == 30

@@ -194,7 +194,7 @@ def test_a_hot_symbol_does_not_hold_up_the_cold_ones(tmp_path: Path, together: i
 
 
 def test_a_cold_symbol_catches_up_however_long_the_hot_one_s_backlog_is(tmp_path: Path) -> None:
-    """Chunks have a run of each: turns that count runs would judge both at the same pace."""
+    """Chunks have a run of each: turns that count runs would process both at the same pace."""
     hot = made(1500, symbol_ids=(1,), size_bytes=6000)
     cold = made(30, symbol_ids=(2,))
     store = EmbeddedStore(tmp_path / "sot")
@@ -305,9 +305,9 @@ def test_what_is_held_for_predecessors_is_bounded_over_all_symbols(
     most = 0
     recount = Shard.recount
 
-    def watched(self: Shard, queue: SymbolQueue, judged_bytes: int, now_s: float) -> int:
+    def watched(self: Shard, queue: SymbolQueue, processed_bytes: int, now_s: float) -> int:
         nonlocal most
-        done = recount(self, queue, judged_bytes, now_s)
+        done = recount(self, queue, processed_bytes, now_s)
         held = sum(map(len, (b for bs in queue.writer._held.values() for b in bs)))
         assert held == queue.held_bytes
         most = max(most, self.held_bytes)
@@ -324,7 +324,7 @@ def test_what_is_held_for_predecessors_is_bounded_over_all_symbols(
 
 
 def test_damage_met_while_comparing_stops_that_symbol_alone(tmp_path: Path) -> None:
-    """A block whose payload is spoilt shows only when something is compared with it."""
+    """A block whose payload is corrupt shows only when something is compared with it."""
     records = made(400, symbols=2, size_bytes=120)
     written(tmp_path / "sot", records[:200], batch_records=20)
     volume = tmp_path / "sot" / "volume-0001.sot"

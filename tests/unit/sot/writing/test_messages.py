@@ -37,7 +37,7 @@ def test_a_message_that_is_cut_off_is_no_message() -> None:
     os.close(reader)
 
 
-def test_nobody_reads() -> None:
+def test_no_reader() -> None:
     reader, writer = make_pipe()
     os.close(reader)
     with pytest.raises(OSError, match="Broken pipe"):

@@ -147,9 +147,9 @@ def test_the_first_record_has_to_name_the_beginning(store: EmbeddedStore) -> Non
 
 
 def test_a_wrong_link_is_named_and_what_follows_it_waits(store: EmbeddedStore) -> None:
-    spoilt = made(40, symbols=2, faults={"link": 1})
-    (wrong,) = [record for record in spoilt if record.fault]
-    report = write(store, [r for r in spoilt if r.symbol_id == wrong.symbol_id])
+    corrupt = made(40, symbols=2, faults={"link": 1})
+    (wrong,) = [record for record in corrupt if record.fault]
+    report = write(store, [r for r in corrupt if r.symbol_id == wrong.symbol_id])
     assert report.counts == {"link": 1, "gap": 20 - wrong.seq}
     assert (report.problems[0].kind, report.problems[0].seq) == ("link", wrong.seq)
     assert seqs_of(store, wrong.symbol_id) == wrong.seq - 1
@@ -196,7 +196,7 @@ def test_faults_of_every_kind_lose_nothing_that_is_sound(tmp_path: Path, seed: i
     records = made(600, symbols=5, seed=seed, faults=faults)
     sound = made(600, symbols=5, seed=seed)
     report = written(tmp_path, records, per_chunk=37)
-    # Behind a gap nobody can tell a duplicate from a fork: both are parked.
+    # Behind a gap a duplicate cannot be distinguished from a fork: both are parked.
     assert report.duplicates <= 3
     assert report.written > 5
     # A later run of the sound stream heals all of it.
