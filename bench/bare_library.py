@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from headrace.coverage import IntervalSet
-from headrace.exchange import ExchangeClient
+from headrace.exchange.client import ExchangeClient
 from headrace.exchange.planning import Chunk, Sizing, plan_chunks
 from headrace.exchange.proof import Known
 from headrace.exchange.transport import Transport

@@ -9,7 +9,6 @@ from typing import Any
 from headrace.cli.console import silence_prefect_console
 from headrace.cli.server import api_for_run
 from headrace.cli.server.run import say_on_stderr
-from headrace.doctor.checks.api import LOGIN_HINT
 from headrace.errors import HeadraceError
 from headrace.settings import load_settings
 
@@ -43,6 +42,8 @@ def with_client(ask: Callable[[Any], Awaitable[Any]]) -> Any:
 
 def next_step(error: BaseException | None) -> str:
     """What to do about an error of the Prefect API."""
+    from headrace.doctor.checks.api import LOGIN_HINT
+
     status = getattr(getattr(error, "response", None), "status_code", None)
     if status in (401, 403):
         return LOGIN_HINT

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from headrace.cli.running import pipeline_command
-from headrace.pull.admission import admission, refused
 from headrace.pull.report import Summary
 from headrace.pull.request import IngestRequest, PullRequest
 from headrace.settings import load_settings
@@ -16,6 +15,9 @@ from headrace.settings import load_settings
 @contextmanager
 def _admit(request: PullRequest) -> Iterator[Summary | None]:
     """Take the leases of the first products; refuse the run if others hold those of all."""
+    # Imported when it is needed: help and completion are quick without it.
+    from headrace.pull.admission import admission, refused
+
     settings, began = load_settings(), time.monotonic()
     with admission(
         request, leases=settings.lease_location, ttl_s=settings.lease_ttl_s

@@ -6,9 +6,3 @@ exact rows, `walk` strings pages together into an answered range, `history` find
 begins and which id a time means, `planning` cuts what is missing into chunks. Only `transport` and
 `client` know HTTP; `pages` and `planning` are pure.
 """
-
-from headrace.exchange.client import ExchangeClient
-from headrace.exchange.pages import PAGE_LIMIT, Page
-from headrace.exchange.products import canonical_product
-
-__all__ = ["PAGE_LIMIT", "ExchangeClient", "Page", "canonical_product"]

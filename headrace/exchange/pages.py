@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.exchange.exceptions import BadAnswer, StuckPage, ValueRefused
-from headrace.exchange.times import parse_times
+from headrace.exchange.time_arrays import parse_times
 from headrace.lake.decimals import canonical_decimal
 from headrace.trades import RAW_SCHEMA
 

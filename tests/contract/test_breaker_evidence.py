@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from headrace.exchange import ExchangeClient
+from headrace.exchange.client import ExchangeClient
 from headrace.exchange.exceptions import ConnectionFailed, LocalFailure, RetriesExhausted
 from headrace.exchange.retrying import RetryPolicy
 from headrace.exchange.transport import Timeouts, Transport

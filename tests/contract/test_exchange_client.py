@@ -8,8 +8,7 @@ from functools import partial
 
 import pytest
 
-from headrace.exchange import ExchangeClient
-from headrace.exchange.client import LONGEST_RETRY_AFTER_S, parse_retry_after
+from headrace.exchange.client import LONGEST_RETRY_AFTER_S, ExchangeClient, parse_retry_after
 from headrace.exchange.exceptions import (
     BadAnswer,
     ConnectionFailed,

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 from pydantic import SecretStr
 
-from headrace.exchange import ExchangeClient
+from headrace.exchange.client import ExchangeClient
 from headrace.exchange.exceptions import RetriesExhausted
 from headrace.exchange.retrying import RetryPolicy
 from headrace.exchange.transport import Timeouts, Transport

@@ -15,7 +15,7 @@ from headrace.doctor import Examined, Severity
 from headrace.doctor.asking import NoAnswer, ask
 from headrace.doctor.checks.network import look_at_network
 from headrace.errors import ConfigurationError
-from headrace.exchange import ExchangeClient
+from headrace.exchange.client import ExchangeClient
 from headrace.exchange.exceptions import ConnectionFailed, ProxyRefusal, RetriesExhausted
 from headrace.exchange.retrying import RetryPolicy
 from headrace.exchange.transport import Timeouts, Transport

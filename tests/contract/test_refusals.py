@@ -6,8 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from headrace.exchange import ExchangeClient
-from headrace.exchange.client import REFUSALS_IN_A_ROW
+from headrace.exchange.client import REFUSALS_IN_A_ROW, ExchangeClient
 from headrace.exchange.exceptions import (
     AccessDenied,
     ConnectionFailed,

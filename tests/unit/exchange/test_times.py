@@ -4,7 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from headrace.exchange.times import parse_time, parse_times
+from headrace.exchange.time_arrays import parse_times
+from headrace.exchange.times import parse_time
 
 FORMS = [
     ("2020-03-20T00:36:59.860Z", (36, 59, 860_000)),
