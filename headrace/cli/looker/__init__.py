@@ -30,21 +30,21 @@ class _Commands(LazyGroup):
             "Show one item: what the vault knows of it, its versions, and its body.",
         ),
         "failures": Lazy(
-            "headrace.cli.looker.failures:failures",
+            "headrace.cli.looker.contents:failures",
             "List items and pages that failed: status, message, attempts.",
         ),
         "retry": Lazy(
-            "headrace.cli.looker.retry:retry",
+            "headrace.cli.looker.extract:retry",
             "Ask once more for each item that failed; what comes is stored, the rest stays on the "
             "list.",
         ),
         "verify": Lazy(
-            "headrace.cli.looker.verify:verify",
+            "headrace.cli.looker.extract:verify",
             "Recompute every hash of the vault, then compare its items with the server, byte for "
             "byte.",
         ),
         "diff": Lazy(
-            "headrace.cli.looker.diff:diff",
+            "headrace.cli.looker.contents:diff",
             "Say what changed between two sessions: items added, deleted, returned, and every "
             "field.",
         ),
@@ -62,7 +62,7 @@ class _Commands(LazyGroup):
             "Restore one item, a type or everything into the Looker at --base-url.",
         ),
         "cleanup": Lazy(
-            "headrace.cli.looker.cleanup:cleanup",
+            "headrace.cli.looker.extract:cleanup",
             "Remove versions that were replaced long ago; the current one of every item stays.",
         ),
         "snapshot": Lazy(

@@ -1,8 +1,10 @@
-"""`headrace looker list|info|show`: what a vault holds."""
+"""`headrace looker list|info|show|failures|diff`: what a vault holds, and what changed."""
 
 from __future__ import annotations
 
+import json
 import sys
+from collections import Counter
 from dataclasses import asdict
 from itertools import islice
 from typing import Annotated, Any
@@ -16,14 +18,16 @@ from headrace.cli.looker.options import (
     IdArgument,
     Json,
     TypeArgument,
+    Types,
     VaultPath,
     known_type,
+    known_types,
     one_line,
     opened,
     print_json,
 )
 from headrace.looker.content import TYPES
-from headrace.looker.restore.state import restore_failures
+from headrace.looker.diff import MISSING, Change, Difference, differences, pair_of_sessions
 from headrace.looker.vault import Row, Session, Vault
 from headrace.looker.vault.model import Version
 
@@ -150,6 +154,9 @@ def show(
 
 
 def _info(vault: Vault) -> dict[str, Any]:
+    # A restore's clients take half a second to import, which the other commands need not pay.
+    from headrace.looker.restore.state import restore_failures
+
     return {
         "vault": str(vault.path),
         "source": vault.source,
@@ -193,3 +200,115 @@ def _table(rows: list[Row]) -> Table:
         # As Text, since names come from outside and must not be read as markup.
         table.add_row(*(Text(one_line(cell), overflow="fold") for cell in cells))
     return table
+
+
+def failures(
+    types: Types = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Also what has succeeded or was deleted since.")
+    ] = False,
+    vault: VaultPath = None,
+    as_json: Json = False,
+) -> None:
+    """List items and pages that failed: status, message, attempts."""
+    wanted = known_types(types)
+    with opened(vault) as source:
+        table = source.failures
+        found = table.all(types=wanted) if everything else table.open(types=wanted)
+    if as_json:
+        print_json({"failures": [asdict(failure) for failure in found]})
+        return
+    if not found:
+        typer.echo("nothing is failing")
+        return
+    shown = Table("type", "what", "id or page", "status", "attempts", "last", "message")
+    for failure in found:
+        cells = (
+            failure.type,
+            failure.kind,
+            failure.key,
+            str(failure.status or "-"),
+            str(failure.attempts),
+            failure.last_at[:19],
+            failure.message,
+        )
+        shown.add_row(*(Text(one_line(cell), overflow="fold") for cell in cells))
+    Console().print(shown)
+    if any(failure.resolved_at is None for failure in found):
+        typer.echo("headrace looker retry asks for the open ones again")
+
+
+_SIGNS = {"added": "+", "deleted": "-", "returned": "+", "changed": "~"}
+
+
+def diff(
+    before: Annotated[
+        int | None, typer.Argument(help="The older session; the one before the later one.")
+    ] = None,
+    after: Annotated[int | None, typer.Argument(help="The later session; the newest.")] = None,
+    types: Types = None,
+    everything: Annotated[
+        bool,
+        typer.Option("--all", help="Also fields that change by being looked at: view_count, can."),
+    ] = False,
+    vault: VaultPath = None,
+    as_json: Json = False,
+) -> None:
+    """Say what changed between two sessions: items added, deleted, returned, and every field.
+
+    `headrace looker info` lists the sessions. With one session, it is compared with the newest.
+    """
+    wanted = known_types(types)
+    counts: Counter[str] = Counter()
+    found: list[dict[str, Any]] = []
+    with opened(vault) as source:
+        first, last = pair_of_sessions(source, before, after)
+        if not as_json:
+            typer.echo(f"from session {first} to session {last}")
+        for difference in differences(source, first, last, types=wanted, volatile=everything):
+            counts[difference.what] += 1
+            if as_json:
+                found.append(_difference(difference))
+            else:
+                _print_difference(difference)
+    if as_json:
+        print_json({"before": first, "after": last, "counts": counts, "items": found})
+    else:
+        said = ", ".join(f"{number:,} {what}" for what, number in sorted(counts.items()))
+        typer.echo(said or "nothing changed")
+
+
+def _print_difference(difference: Difference) -> None:
+    by_us = " (an edit that was packed)" if difference.origin == "pack" else ""
+    typer.echo(
+        f"{_SIGNS[difference.what]} {difference.type} {one_line(difference.id)} "
+        f"{one_line(difference.name)!r} {difference.what}{by_us}"
+    )
+    if difference.what == "changed" and not difference.changes:
+        typer.echo("    (what it was is no longer kept, or only the form of the bytes differs)")
+    for change in difference.changes:
+        typer.echo(
+            f"    {one_line(change.path, longest=120) or '(the whole body)'}: "
+            f"{_value(change.before)} -> {_value(change.after)}"
+        )
+
+
+def _value(value: Any) -> str:
+    return one_line(repr(value) if value is MISSING else json.dumps(value), longest=100)
+
+
+def _difference(difference: Difference) -> dict[str, Any]:
+    return {
+        "type": difference.type,
+        "id": difference.id,
+        "name": difference.name,
+        "what": difference.what,
+        "origin": difference.origin,
+        "changes": [_change(change) for change in difference.changes],
+    }
+
+
+def _change(change: Change) -> dict[str, Any]:
+    """A side that is not there is left out, which null is not."""
+    sides = {"before": change.before, "after": change.after}
+    return {"path": change.path, **{k: v for k, v in sides.items() if v is not MISSING}}

@@ -1,18 +1,47 @@
-"""`headrace looker extract`: the flow, run here, with the options that its form has."""
+"""`headrace looker extract|retry|verify|cleanup`: keep a vault up to date, whole and small."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import asdict
+from typing import Annotated, Any
 
+import typer
+
+from headrace.cli.exits import Exit
+from headrace.cli.looker.connecting import (
+    BaseUrl,
+    OutageLimit,
+    Rate,
+    connected,
+    my_turn,
+    same_looker,
+)
+from headrace.cli.looker.options import (
+    Json,
+    Types,
+    VaultPath,
+    known_types,
+    one_line,
+    opened,
+    print_json,
+)
 from headrace.cli.running import pipeline_command
 from headrace.extras import require
 from headrace.leases import LeaseHeld, claim, open_leases
 from headrace.looker.client import connection_from_environment
 from headrace.looker.extract.receipts import ExtractSummary, refused
 from headrace.looker.extract.request import ExtractRequest, vault_lease
+from headrace.looker.retry import Mended, mend
+from headrace.looker.vault import Failure
+from headrace.looker.verify import Checked, Comparison, Finding, Ill, verify_hashes
 from headrace.pull.request import BLOCK_PREFIX
+from headrace.quota.config import OUTAGE_LIMIT_S
 from headrace.settings import load_settings
+from headrace.signals import stop_on_signals
+from headrace.stopping import Stopped
 
 
 def _check(request: ExtractRequest, _as_json: bool) -> None:
@@ -49,3 +78,157 @@ extract = pipeline_command(
     admit=_admit,
     check=_check,
 )
+
+
+def retry(
+    types: Types = None,
+    vault: VaultPath = None,
+    base_url: BaseUrl = "",
+    rate: Rate = [],  # noqa: B006 - typer reads it, nobody changes it
+    outage_limit_s: OutageLimit = OUTAGE_LIMIT_S,
+    as_json: Json = False,
+) -> None:
+    """Ask once more for each item that failed; what comes is stored, the rest stays on the list.
+
+    Failed pages are left to the next `headrace looker extract`, which reads only those.
+    """
+    wanted = known_types(types)
+    with opened(vault, check=True) as target:
+        done = Mended(pages=target.failures.open(types=wanted))
+        if any(failure.kind == "item" for failure in done.pages):
+            with (
+                my_turn(target, "retry") as stop,
+                connected(base_url, rate, stop=stop, outage_limit_s=outage_limit_s) as client,
+            ):
+                same_looker(target, client)
+                tell = (lambda _failure, _problem: None) if as_json else _report
+                done = mend(target, client, types=wanted, stop=stop, tell=tell)
+    if as_json:
+        print_json(_as_json(done))
+    else:
+        typer.echo(f"{len(done.stored):,} came this time, {len(done.still):,} failed again")
+        if done.pages:
+            typer.echo(
+                f"{len(done.pages):,} pages are missing; the next `headrace looker extract` reads "
+                "only those"
+            )
+    if done.stopped:
+        raise typer.Exit(Exit.INTERRUPTED)
+    if done.still or done.pages:
+        raise typer.Exit(Exit.PARTIAL)
+
+
+def _report(failure: Failure, problem: str) -> None:
+    said = f"failed again: {one_line(problem, longest=200)}" if problem else "is stored"
+    typer.echo(f"{failure.type} {one_line(failure.key)} {said}")
+
+
+def _as_json(done: Mended) -> dict[str, Any]:
+    return {
+        "session": done.session,
+        "stored": [{"type": type_, "id": item_id} for type_, item_id in done.stored],
+        "failed": [
+            {"type": failure.type, "id": failure.key, "problem": problem}
+            for failure, problem in done.still
+        ],
+        "pages": [{"type": failure.type, "page": failure.key} for failure in done.pages],
+    }
+
+
+def verify(
+    types: Types = None,
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Only the vault's own hashes; ask no server.")
+    ] = False,
+    vault: VaultPath = None,
+    base_url: BaseUrl = "",
+    rate: Rate = [],  # noqa: B006 - typer reads it, nobody changes it
+    outage_limit_s: OutageLimit = OUTAGE_LIMIT_S,
+    as_json: Json = False,
+) -> None:
+    """Recompute every hash of the vault, then compare its items with the server, byte for byte.
+
+    The comparison costs as many requests as an extraction. Exit code 1 if the vault is damaged, 4
+    if it is whole and not what the server shows now.
+    """
+    wanted = known_types(types)
+    checked, counts = Checked(), Counter[Ill]()
+    found: list[Finding] = []
+
+    def note(finding: Finding) -> None:
+        counts[finding.what] += 1
+        if as_json:
+            found.append(finding)
+        else:
+            typer.echo(
+                f"{finding.what}: {finding.type} {one_line(finding.id)}: "
+                f"{one_line(finding.detail, longest=200)}"
+            )
+
+    stopped = False
+    with opened(vault, check=True) as source, stop_on_signals() as stop:
+        try:
+            for finding in verify_hashes(source, checked, types=wanted, stop=stop):
+                note(finding)
+            if not offline:
+                with connected(base_url, rate, stop=stop, outage_limit_s=outage_limit_s) as client:
+                    same_looker(source, client)
+                    comparison = Comparison(source, client, checked, stop=stop)
+                    for finding in comparison.findings(wanted):
+                        note(finding)
+        except Stopped:
+            stopped = True
+    if as_json:
+        print_json(
+            {
+                "versions": checked.versions,
+                "compared": checked.compared,
+                "counts": counts,
+                "findings": [asdict(finding) for finding in found],
+                "complete": not stopped,
+            }
+        )
+    else:
+        said = ", ".join(f"{number:,} {what}" for what, number in sorted(counts.items()))
+        typer.echo(
+            f"{checked.versions:,} versions hashed, {checked.compared:,} items compared with the "
+            f"server: {said or 'all as it should be'}"
+        )
+    if stopped:
+        raise typer.Exit(Exit.INTERRUPTED)
+    if counts[Ill.DAMAGED]:
+        raise typer.Exit(Exit.FAILED)
+    if counts:
+        raise typer.Exit(Exit.PARTIAL)
+
+
+def cleanup(
+    keep_days: Annotated[
+        float, typer.Option(min=0, help="What was replaced less than so many days ago stays.")
+    ],
+    keep_versions: Annotated[
+        int, typer.Option(min=1, help="So many of the newest versions stay whatever their age.")
+    ] = 1,
+    gone: Annotated[
+        bool, typer.Option("--gone", help="Also items that were proven gone that long ago.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count; remove nothing.")] = False,
+    vault: VaultPath = None,
+    as_json: Json = False,
+) -> None:
+    """Remove versions that were replaced long ago; the current one of every item stays.
+
+    The file does not shrink: what comes next uses the room. Take a snapshot first if in doubt.
+    """
+    with opened(vault, check=True) as target, my_turn(target, "cleanup"):
+        done = target.thin(
+            keep_days=keep_days, keep_versions=keep_versions, gone=gone, dry_run=dry_run
+        )
+    if as_json:
+        print_json({"dry_run": dry_run, **asdict(done)})
+    else:
+        verb = "would be removed" if dry_run else "removed"
+        typer.echo(
+            f"{done.versions:,} versions ({done.freed_bytes / 1e6:,.1f} MB) and {done.items:,} "
+            f"items {verb}"
+        )
