@@ -242,5 +242,5 @@ class SotStore(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of files, connections and threads. Closing twice is no error."""
+        """Close files, connections and threads. Closing twice is no error."""
         ...

@@ -193,7 +193,7 @@ class CqlSession:
                 patience.pause(shorten(error), error)
 
     def close(self) -> None:
-        """Let go of connections and threads."""
+        """Close connections and threads."""
         self._cluster.shutdown()
 
 

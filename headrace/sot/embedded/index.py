@@ -4,11 +4,24 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from headrace.sot.chain import Position, genesis
-from headrace.sot.embedded.entries import BadEntry, Entry, Key
+from headrace.sot.embedded.entries import (
+    BadEntry,
+    CorruptRange,
+    Entry,
+    Found,
+    Key,
+    Kind,
+    key_of,
+    unpack_keys,
+    unpack_parked,
+)
+from headrace.sot.embedded.files import PREAMBLE_BYTES, Tip
 from headrace.sot.exceptions import DamagedLog
 from headrace.sot.record import U64_MAX
 from headrace.sot.store import Head
@@ -81,3 +94,178 @@ class SymbolIndex:
         """Remember the first damage; later blocks are not taken in."""
         if self.damage is None:
             self.damage = damage
+
+
+class VolumeIndex:
+    """What a volume holds, as far as it was read.
+
+    Args:
+        path: the volume, for messages.
+        read: gives the entry at an offset with its payload.
+
+    Attributes:
+        symbols, damages: by symbol; and all that was found wrong.
+        end, entries, last_check: where the next entry begins, its number, the check before it.
+        tip: the volume's, once it was read.
+    """
+
+    def __init__(self, path: Path, read: Callable[[int], tuple[Entry, bytes]]) -> None:
+        self._path = path
+        self._read = read
+        self.symbols: dict[int, SymbolIndex] = {}
+        self.damages: list[DamagedLog] = []
+        self.end = PREAMBLE_BYTES
+        self.entries = 0
+        self.last_check = 0
+        self.tip: Tip | None = None
+
+    @property
+    def heads(self) -> dict[int, int]:
+        """The next sequence of every chain, for the tip."""
+        return {
+            symbol_id: index.position.next_seq
+            for symbol_id, index in self.symbols.items()
+            if index.position is not None
+        }
+
+    def index_of(self, symbol_id: int) -> SymbolIndex:
+        """The symbol's index, to take in what the file says of it."""
+        return self.symbols.setdefault(symbol_id, SymbolIndex(symbol_id))
+
+    def add(self, step: Found | CorruptRange) -> Found | None:
+        """Take in the next entry, or a range that is corrupt; the entry, if it is sound."""
+        if isinstance(step, CorruptRange):
+            self._add_corrupt(step)
+            self.end = step.end
+            return None
+        try:
+            self.add_entry(step.entry, step.offset)
+        except BadEntry as error:
+            self._add_misfit(step, str(error))
+        except DamagedLog as error:
+            self.damages.append(error)
+        self.end = step.offset + step.entry.size_bytes
+        self.entries = step.entry.number + 1
+        self.last_check = step.check
+        if self.tip is not None and self.entries == self.tip.entries:
+            self._check_tip(self.tip)
+        return step
+
+    def add_entry(self, entry: Entry, offset: int) -> None:
+        """Take in an entry that lies at `offset`.
+
+        Raises:
+            BadEntry: it does not follow from what is known.
+            DamagedLog: its payload is not what was written.
+        """
+        index = self.index_of(entry.symbol_id)
+        if entry.kind is Kind.BLOCK:
+            if index.damage is None:
+                index.add_block(entry, offset)
+        elif entry.kind is Kind.CLAIM:
+            index.add_claim(entry)
+        elif entry.kind is Kind.VERIFIED:
+            index.verified = Position(entry.first_seq + 1, entry.hash, entry.digest)
+        else:
+            _, raw = self._read(offset)
+            if entry.kind is Kind.PARK:
+                for record in unpack_parked(entry.symbol_id, raw):
+                    index.parked[key_of(record)] = offset, record.reason
+            else:
+                for key in unpack_keys(raw):
+                    index.parked.pop(key, None)
+
+    def _add_misfit(self, step: Found, reason: str) -> None:
+        """A sound entry that does not follow: what came between is gone."""
+        entry = step.entry
+        index = self.index_of(entry.symbol_id)
+        if entry.kind is Kind.CLAIM:
+            index.epoch = entry.epoch
+            self.damages.append(damage_at(self._path, step.offset, reason, entry))
+            return
+        expected = index.position.next_seq if index.position else index.first_seq
+        damage = DamagedLog(
+            f"{self._path} at byte {step.offset}",
+            reason,
+            symbol_id=entry.symbol_id,
+            seq=expected,
+            last_seq=entry.first_seq - 1 if entry.first_seq > expected else None,
+        )
+        index.mark_damaged(damage)
+        self.damages.append(damage)
+
+    def _add_corrupt(self, step: CorruptRange) -> None:
+        damage = damage_at(self._path, step.offset, step.reason, step.entry)
+        self.damages.append(damage)
+        if step.entry is None or step.check is None:
+            return
+        entry = step.entry
+        self.entries = entry.number + 1
+        self.last_check = step.check
+        index = self.index_of(entry.symbol_id)
+        if entry.kind is Kind.BLOCK:
+            index.mark_damaged(damage)
+        elif entry.kind is Kind.CLAIM:
+            with suppress(BadEntry):
+                index.add_claim(entry)
+            index.epoch = entry.epoch
+
+    def check_end(self, last: Found | None) -> None:
+        """At the first look: is the last payload whole, and is nothing missing behind it."""
+        if last is not None:
+            try:
+                self._read(last.offset)
+            except DamagedLog as error:
+                self.damages.append(error)
+                if last.entry.kind is Kind.BLOCK:
+                    self.index_of(last.entry.symbol_id).mark_damaged(error)
+        if self.tip is not None and self.end < self.tip.size_bytes:
+            self.note_missing_end(self.tip)
+
+    def _check_tip(self, tip: Tip) -> None:
+        if (self.end, self.last_check) != (tip.size_bytes, tip.last_check):
+            self.damages.append(
+                DamagedLog(
+                    f"{self._path} at byte {self.end}",
+                    f"entry {tip.entries - 1} is not the one that stood there when it was closed",
+                )
+            )
+
+    def note_missing_end(self, tip: Tip) -> None:
+        """Name what the tip knows and the volume does not hold."""
+        missing = tip.size_bytes - self.end
+        reason = f"its last {missing} bytes, which were acknowledged, are gone"
+        named = 0
+        for symbol_id, next_seq in tip.heads.items():
+            index = self.index_of(symbol_id)
+            have = index.position.next_seq if index.position else 0
+            if have < next_seq and index.damage is None:
+                damage = DamagedLog(
+                    f"{self._path} at byte {self.end}",
+                    reason,
+                    symbol_id=symbol_id,
+                    seq=have,
+                    last_seq=next_seq - 1,
+                )
+                index.mark_damaged(damage)
+                self.damages.append(damage)
+                named += 1
+        if not named:
+            self.damages.append(DamagedLog(f"{self._path} at byte {self.end}", reason))
+
+
+def damage_at(path: Path, offset: int, reason: str, entry: Entry | None) -> DamagedLog:
+    """Damage at a byte of a volume, with the symbol and the records of its entry."""
+    where = f"{path} at byte {offset}"
+    if entry is None:
+        return DamagedLog(where, reason)
+    if entry.kind is Kind.BLOCK:
+        return DamagedLog(
+            where,
+            reason,
+            symbol_id=entry.symbol_id,
+            seq=entry.first_seq,
+            last_seq=entry.last_seq,
+        )
+    what = f"an entry of kind {entry.kind.name.lower()}: {reason}"
+    return DamagedLog(where, what, symbol_id=entry.symbol_id)

@@ -22,23 +22,17 @@ from pathlib import Path
 
 from headrace.faults import kill_point
 from headrace.locks import LockTimeout, lock
-from headrace.sot.chain import Position
 from headrace.sot.embedded.entries import (
     FORMAT,
     HEADER_BYTES,
     TRAILER_MAGIC,
     BadEntry,
-    CorruptRange,
     Entry,
     Found,
-    Kind,
     TornTail,
     check_of,
     expand,
-    key_of,
     unpack,
-    unpack_keys,
-    unpack_parked,
     walk,
 )
 from headrace.sot.embedded.files import (
@@ -53,10 +47,10 @@ from headrace.sot.embedded.files import (
     write_all,
     write_tip,
 )
-from headrace.sot.embedded.index import SymbolIndex
+from headrace.sot.embedded.index import SymbolIndex, VolumeIndex, damage_at
 from headrace.sot.exceptions import DamagedLog, NewerLog, StoreUnavailable
 
-#: Looks at the index under the lock and says what to append.
+#: Reads the index under the lock and returns what to append.
 Plan = Callable[["Volume"], Sequence[tuple[Entry, bytes]]]
 
 
@@ -80,17 +74,22 @@ class Volume:
 
     def _start_unread(self) -> None:
         """Begin with nothing known of the file."""
-        self.symbols: dict[int, SymbolIndex] = {}
-        self.damages: list[DamagedLog] = []
+        self._contents = VolumeIndex(self.path, self.read)
         self.torn: TornTail | None = None
         self._descriptor: int | None = None
-        self._end = PREAMBLE_BYTES
-        self._entries = 0
-        self._last_check = 0
         self._tip_entries = 0
         self._read_only: OSError | None = None
-        self._tip: Tip | None = None
         self._end_checked = False
+
+    @property
+    def symbols(self) -> dict[int, SymbolIndex]:
+        """What it holds of each symbol, as far as it was read."""
+        return self._contents.symbols
+
+    @property
+    def damages(self) -> list[DamagedLog]:
+        """What was found wrong with it so far."""
+        return self._contents.damages
 
     @property
     def _tip_path(self) -> Path:
@@ -102,10 +101,6 @@ class Volume:
         That one is not kept: the append may fail, and then the volume does not hold the symbol.
         """
         return self.symbols.get(symbol_id) or SymbolIndex(symbol_id)
-
-    def _kept_index(self, symbol_id: int) -> SymbolIndex:
-        """The symbol's index, to take in what the file says of it."""
-        return self.symbols.setdefault(symbol_id, SymbolIndex(symbol_id))
 
     @contextmanager
     def reading(self) -> Iterator[bool]:
@@ -141,7 +136,7 @@ class Volume:
                 entries = plan(self)
                 if entries:
                     self._write(entries)
-                    if self._entries - self._tip_entries >= TIP_EVERY_ENTRIES:
+                    if self._contents.entries - self._tip_entries >= TIP_EVERY_ENTRIES:
                         self._write_tip()
 
     def read(self, offset: int) -> tuple[Entry, bytes]:
@@ -160,7 +155,7 @@ class Volume:
                 raise BadEntry("its second header differs from its first")
             return entry, expand(entry, rest[: entry.stored_bytes])
         except BadEntry as error:
-            raise self._damage(offset, str(error), entry) from error
+            raise damage_at(self.path, offset, str(error), entry) from error
         except OSError as error:
             raise self._unavailable("reading", error) from error
 
@@ -170,7 +165,7 @@ class Volume:
             if self._descriptor is None:
                 return
             try:
-                if self._wrote and self._tip_entries < self._entries:
+                if self._wrote and self._tip_entries < self._contents.entries:
                     with self._locked(shared=False):
                         self._write_tip()
             finally:
@@ -194,14 +189,14 @@ class Volume:
         try:
             self._check_preamble(descriptor)
             try:
-                self._tip = self._read_tip()
+                self._contents.tip = self._read_tip()
             except DamagedLog as error:
                 self.damages.append(error)
         except BaseException:
             os.close(descriptor)
             raise
         self._descriptor, self._read_only = descriptor, read_only
-        self._tip_entries = self._tip.entries if self._tip else 0
+        self._tip_entries = self._contents.tip.entries if self._contents.tip else 0
         return True
 
     def _open_file(self, *, create: bool) -> tuple[int | None, OSError | None]:
@@ -219,7 +214,7 @@ class Volume:
                 if self.path.exists():  # another process made the file, and its tip, just now
                     return self._open_file(create=create)
                 if not self.damages:
-                    self._missing_end(tip)
+                    self._contents.note_missing_end(tip)
                 raise self.damages[0] from None
             if not create:
                 return None, None
@@ -261,7 +256,7 @@ class Volume:
             tip = read_tip(self._tip_path)
             for symbol_id in tip.heads if tip else ():
                 damage = DamagedLog(where, reason, symbol_id=symbol_id, hint=hint)
-                self._kept_index(symbol_id).mark_damaged(damage)
+                self._contents.index_of(symbol_id).mark_damaged(damage)
         return DamagedLog(where, reason, hint=hint)
 
     @contextmanager
@@ -288,7 +283,7 @@ class Volume:
         try:
             last = self._read_new(self._opened())
             if not self._end_checked:
-                self._check_end(last)
+                self._contents.check_end(last)
                 self._end_checked = True
         except OSError as error:
             raise self._unavailable("reading", error) from error
@@ -299,136 +294,29 @@ class Volume:
 
     def _read_new(self, descriptor: int) -> Found | None:
         """Take in what lies behind what is known; the last entry, if it is sound."""
+        contents = self._contents
         size = os.fstat(descriptor).st_size
-        if size < self._end:
+        if size < contents.end:
             raise DamagedLog(
-                f"{self.path} at byte {size}", f"it was {self._end} bytes long a moment ago"
+                f"{self.path} at byte {size}", f"it was {contents.end} bytes long a moment ago"
             )
         self.torn = None
         last: Found | None = None
-        if size > self._end:
+        if size > contents.end:
             steps = walk(
-                descriptor, str(self.path), self._end, size, self._entries, self._last_check
+                descriptor,
+                str(self.path),
+                contents.end,
+                size,
+                contents.entries,
+                contents.last_check,
             )
             for step in steps:
                 if isinstance(step, TornTail):
                     self.torn = step
                 else:
-                    last = self._index_step(step)
+                    last = contents.add(step)
         return last
-
-    def _index_step(self, step: Found | CorruptRange) -> Found | None:
-        if isinstance(step, CorruptRange):
-            self._index_corrupt(step)
-            self._end = step.end
-            return None
-        try:
-            self._index_entry(step.entry, step.offset)
-        except BadEntry as error:
-            self._index_gap(step, str(error))
-        except DamagedLog as error:
-            self.damages.append(error)
-        self._end = step.offset + step.entry.size_bytes
-        self._entries = step.entry.number + 1
-        self._last_check = step.check
-        if self._tip is not None and self._entries == self._tip.entries:
-            self._check_tip(self._tip)
-        return step
-
-    def _index_entry(self, entry: Entry, offset: int) -> None:
-        index = self._kept_index(entry.symbol_id)
-        if entry.kind is Kind.BLOCK:
-            if index.damage is None:
-                index.add_block(entry, offset)
-        elif entry.kind is Kind.CLAIM:
-            index.add_claim(entry)
-        elif entry.kind is Kind.VERIFIED:
-            index.verified = Position(entry.first_seq + 1, entry.hash, entry.digest)
-        else:
-            _, raw = self.read(offset)
-            if entry.kind is Kind.PARK:
-                for record in unpack_parked(entry.symbol_id, raw):
-                    index.parked[key_of(record)] = offset, record.reason
-            else:
-                for key in unpack_keys(raw):
-                    index.parked.pop(key, None)
-
-    def _index_gap(self, step: Found, reason: str) -> None:
-        """A sound entry that does not follow: what came between is gone."""
-        entry = step.entry
-        index = self._kept_index(entry.symbol_id)
-        if entry.kind is Kind.CLAIM:
-            index.epoch = entry.epoch
-            self.damages.append(self._damage(step.offset, reason, entry))
-            return
-        expected = index.position.next_seq if index.position else index.first_seq
-        damage = DamagedLog(
-            f"{self.path} at byte {step.offset}",
-            reason,
-            symbol_id=entry.symbol_id,
-            seq=expected,
-            last_seq=entry.first_seq - 1 if entry.first_seq > expected else None,
-        )
-        index.mark_damaged(damage)
-        self.damages.append(damage)
-
-    def _index_corrupt(self, step: CorruptRange) -> None:
-        damage = self._damage(step.offset, step.reason, step.entry)
-        self.damages.append(damage)
-        if step.entry is None or step.check is None:
-            return
-        entry = step.entry
-        self._entries = entry.number + 1
-        self._last_check = step.check
-        index = self._kept_index(entry.symbol_id)
-        if entry.kind is Kind.BLOCK:
-            index.mark_damaged(damage)
-        elif entry.kind is Kind.CLAIM:
-            with suppress(BadEntry):
-                index.add_claim(entry)
-            index.epoch = entry.epoch
-
-    def _check_end(self, last: Found | None) -> None:
-        """At the first look: is the last payload whole, and is nothing missing behind it."""
-        if last is not None:
-            try:
-                self.read(last.offset)
-            except DamagedLog as error:
-                self.damages.append(error)
-                if last.entry.kind is Kind.BLOCK:
-                    self._kept_index(last.entry.symbol_id).mark_damaged(error)
-        if self._tip is not None and self._end < self._tip.size_bytes:
-            self._missing_end(self._tip)
-
-    def _check_tip(self, tip: Tip) -> None:
-        if (self._end, self._last_check) != (tip.size_bytes, tip.last_check):
-            self.damages.append(
-                DamagedLog(
-                    f"{self.path} at byte {self._end}",
-                    f"entry {tip.entries - 1} is not the one that stood there when it was closed",
-                )
-            )
-
-    def _missing_end(self, tip: Tip) -> None:
-        missing = tip.size_bytes - self._end
-        reason = f"its last {missing} bytes, which were acknowledged, are gone"
-        named = 0
-        for symbol_id, next_seq in tip.heads.items():
-            index = self._kept_index(symbol_id)
-            have = index.position.next_seq if index.position else 0
-            if have < next_seq and index.damage is None:
-                damage = DamagedLog(
-                    f"{self.path} at byte {self._end}",
-                    reason,
-                    symbol_id=symbol_id,
-                    seq=have,
-                    last_seq=next_seq - 1,
-                )
-                index.mark_damaged(damage)
-                self.damages.append(damage)
-                named += 1
-        if not named:
-            self.damages.append(DamagedLog(f"{self.path} at byte {self._end}", reason))
 
     def _cut_torn_tail(self, torn: TornTail) -> None:
         """Keep a copy of the torn bytes beside the volume, then cut them off."""
@@ -447,7 +335,8 @@ class Volume:
         descriptor = self._opened()
         pieces: list[bytes] = []
         placed: list[tuple[Entry, int]] = []
-        end, number, check = self._end, self._entries, self._last_check
+        contents = self._contents
+        end, number, check = contents.end, contents.entries, contents.last_check
         for entry, stored in entries:
             final = entry.placed(number, check)
             header = final.packed()
@@ -458,9 +347,9 @@ class Volume:
         content = memoryview(b"".join(pieces))
         half = len(content) // 2
         try:
-            write_all(descriptor, content[:half], self._end)
+            write_all(descriptor, content[:half], contents.end)
             kill_point("during-append")
-            write_all(descriptor, content[half:], self._end + half)
+            write_all(descriptor, content[half:], contents.end + half)
             kill_point("before-append-sync")
             os.fdatasync(descriptor)
             kill_point("after-append")
@@ -469,15 +358,15 @@ class Volume:
             raise self._unavailable("writing", error) from error
         self._wrote = True
         for final, offset in placed:
-            self._index_entry(final, offset)
-        self._end, self._entries, self._last_check = end, number, check
+            contents.add_entry(final, offset)
+        contents.end, contents.entries, contents.last_check = end, number, check
 
     def _undo_append(self, descriptor: int, cause: OSError) -> None:
         """Cut off what a failed append left; a failed sync leaves nothing to trust."""
         if cause.errno != errno.ENOSPC:
             self._broken = f"an earlier append failed: {cause.strerror}"
         try:
-            os.ftruncate(descriptor, self._end)
+            os.ftruncate(descriptor, self._contents.end)
         except OSError as error:
             self._broken = f"a failed append could not be taken back: {error.strerror}"
 
@@ -487,34 +376,16 @@ class Volume:
         Under the file's lock: a tip of another process that says more is left in its place.
         """
         there = self._read_tip()
-        if there is not None and there.entries >= self._entries:
+        if there is not None and there.entries >= self._contents.entries:
             self._tip_entries = there.entries
             return
-        heads = {
-            symbol_id: index.position.next_seq
-            for symbol_id, index in self.symbols.items()
-            if index.position is not None
-        }
+        contents = self._contents
         try:
-            write_tip(self._tip_path, Tip(self._end, self._entries, self._last_check, heads))
+            tip = Tip(contents.end, contents.entries, contents.last_check, contents.heads)
+            write_tip(self._tip_path, tip)
         except OSError as error:
             raise self._unavailable("writing its tip", error) from error
-        self._tip_entries = self._entries
-
-    def _damage(self, offset: int, reason: str, entry: Entry | None) -> DamagedLog:
-        where = f"{self.path} at byte {offset}"
-        if entry is None:
-            return DamagedLog(where, reason)
-        if entry.kind is Kind.BLOCK:
-            return DamagedLog(
-                where,
-                reason,
-                symbol_id=entry.symbol_id,
-                seq=entry.first_seq,
-                last_seq=entry.last_seq,
-            )
-        what = f"an entry of kind {entry.kind.name.lower()}: {reason}"
-        return DamagedLog(where, what, symbol_id=entry.symbol_id)
+        self._tip_entries = contents.entries
 
     def _unavailable(self, action: str, error: OSError) -> StoreUnavailable:
         hint = {

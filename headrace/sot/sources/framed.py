@@ -1,10 +1,16 @@
-"""The fast way in: a stream of frames."""
+"""The fast way in: a stream of frames.
+
+The reader looks at lengths only; what follows the chain finds a malformed record by its symbol and
+sequence. People need file and byte, so `locate_malformed` looks through the sources once more.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import zlib
+from collections.abc import Iterable, Iterator
 
-from headrace.sot.exceptions import MalformedInput, MalformedRecord
+from headrace.lake.exceptions import StoreError
+from headrace.sot.exceptions import MalformedInput, MalformedRecord, SourceUnusable
 from headrace.sot.frames import (
     CHUNK_BYTES,
     STREAM_MAGIC,
@@ -13,14 +19,24 @@ from headrace.sot.frames import (
     Chunk,
     check_length,
 )
-from headrace.sot.layout import FRAME_ROUTE, LENGTH, LENGTH_BYTES, MAX_BODY_BYTES, MIN_FRAME_BYTES
-from headrace.sot.sources.places import Readable
+from headrace.sot.layout import (
+    FRAME_ROUTE,
+    LENGTH,
+    LENGTH_BYTES,
+    MAX_BODY_BYTES,
+    MIN_FRAME_BYTES,
+    check_body,
+)
+from headrace.sot.sources.places import Place, Readable, peekable
+
+#: Symbol and sequence of a record.
+Key = tuple[int, int]
 
 
 def read_frames(name: str, file: Readable) -> Iterator[Chunk]:
     """The records of one framed stream.
 
-    Only the framing is looked at here; who follows the chain looks at the rest.
+    Only the framing is looked at here; what follows the chain looks at the rest.
 
     Args:
         name: of the source, for messages.
@@ -107,3 +123,61 @@ def _malformed(
     name: str, offset: int, number: int, field: str, reason: str, hint: str = ""
 ) -> MalformedInput:
     return MalformedInput(name, f"byte {offset} (frame {number + 1})", field, reason, hint=hint)
+
+
+def locate_malformed(places: Iterable[Place], wanted: set[Key]) -> dict[Key, str]:
+    """File, byte and number of the frame of each malformed record, as far as it can be found.
+
+    Args:
+        places: what was read; pipes cannot be read again and are passed over.
+        wanted: symbol and sequence of each.
+    """
+    found: dict[Key, str] = {}
+    for place in places:
+        if not place.again:
+            continue
+        try:
+            with place.open() as raw:
+                file = peekable(raw, again=True)
+                if _read(file, len(STREAM_MAGIC)) == STREAM_MAGIC:
+                    _look_through(place.name, file, wanted, found)
+        except (OSError, EOFError, zlib.error, SourceUnusable, StoreError):
+            continue  # gone since it was read; symbol and sequence are named all the same
+        if wanted <= found.keys():
+            break
+    return found
+
+
+def _look_through(name: str, file: Readable, wanted: set[Key], found: dict[Key, str]) -> None:
+    offset, number = len(STREAM_MAGIC), 0
+    while wanted - found.keys():
+        head = _read(file, LENGTH_BYTES)
+        if len(head) < LENGTH_BYTES:
+            return
+        try:
+            check_length(LENGTH.unpack(head)[0])
+        except MalformedRecord:
+            return
+        body = _read(file, LENGTH.unpack(head)[0])
+        number += 1
+        key: Key = FRAME_ROUTE.unpack_from(head + body)[1:]
+        if key in wanted and key not in found and _is_malformed(body):
+            found[key] = f"{name}, byte {offset} (frame {number})"
+        offset += len(head) + len(body)
+
+
+def _read(file: Readable, size: int) -> bytes:
+    """All of it, or what there is: an unbuffered file may give less than it was asked for."""
+    pieces = []
+    while size and (piece := file.read(size)):
+        pieces.append(piece)
+        size -= len(piece)
+    return b"".join(pieces)
+
+
+def _is_malformed(body: bytes) -> bool:
+    try:
+        check_body(body)
+    except MalformedRecord:
+        return True
+    return False

@@ -47,7 +47,7 @@ def read_json_lines(name: str, file: Readable, *, chained: bool = True) -> Itera
                 continue
             try:
                 plain = decoder.decode(line)
-                # The decoder takes the last of two equal keys without a word. A colon stands
+                # The decoder takes the last of two equal keys, without an error. A colon stands
                 # behind each key, and else only in texts.
                 if line.count(b":") != count_keys(plain):
                     _refuse_repeated_key(line)

@@ -1,4 +1,4 @@
-"""Who does the work: an engine in this process, or one in each of several processes."""
+"""The writers: an engine in this process, or one in each of several processes."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class WriterPool(Protocol):
         ...
 
     def abandon(self) -> None:
-        """Let go of everything, after an error; what was acknowledged is stored."""
+        """Stop every writer, after an error; what was acknowledged is stored."""
         ...
 
 
@@ -260,7 +260,7 @@ class _Worker:
                 else:
                     self._outcome = message
         except EOFError:
-            pass  # it died without a word; its exit code says how
+            pass  # it ended without a message; its exit code says how
         except Exception as error:  # noqa: BLE001 - raised again in the thread that asks
             self._outcome = error
         finally:
