@@ -61,7 +61,7 @@ def extract_type(run: str, type: str) -> State[TypeReceipt]:  # noqa: A002 - the
 def do_piece(
     run: str, type: str, kind: str, key: str, values: tuple[str, ...], label: str  # noqa: A002, ARG001
 ) -> RangeReceipt | State[RangeReceipt]:  # fmt: skip
-    """Do one piece of a type's work; a failure costs what failed alone and is told, not raised."""
+    """Do one piece of a type's work; a failure is in the receipt, never raised."""
     receipt = find_run(Extraction, run).jobs[type].do(kind, key, tuple(values))
     if receipt.error:
         return Failed(message=receipt.error, data=receipt)

@@ -67,7 +67,7 @@ def open_extraction(request: ExtractRequest) -> Iterator[Extraction]:
     Raises:
         LeaseHeld: another run extracts into this vault.
         ConfigurationError: something cannot be used: the address, the credentials, a folder.
-        ConnectionFailed: nobody listens at the address.
+        ConnectionFailed: nothing listens at the address.
         StateError: the vault is damaged, or that of another Looker.
     """
     connection = looker_of(request.base_url).within(request.timeout_s)
@@ -114,7 +114,7 @@ def open_extraction(request: ExtractRequest) -> Iterator[Extraction]:
             progress=progress,
             ending=ending,
             per_s=min((rate.per_second for rate in gate.config.rates), default=None),
-            listener=_Telling(),
+            listener=_EventEmitter(),
         )
         checkpoints = BlockTypeCheckpoints(str(path), stop=stop)
         run = Extraction(
@@ -160,15 +160,15 @@ def _still_ours(lease: Lease) -> object:
     return check
 
 
-class _Telling:
-    """Tells of what happens, as Prefect events and as lines; of each kind so many, and no more."""
+class _EventEmitter:
+    """Emits what happens as Prefect events and as log lines; of each kind so many, and no more."""
 
     def __init__(self) -> None:
-        self._told: Counter[str] = Counter()
+        self._emitted: Counter[str] = Counter()
 
     def __call__(self, name: str, facts: dict[str, object]) -> None:
-        self._told[name] += 1
-        if self._told[name] > _MOST_EVENTS:
+        self._emitted[name] += 1
+        if self._emitted[name] > _MOST_EVENTS:
             return  # the vault has them all
         emit("looker", str(facts["type"]), name, facts)
         level = logging.WARNING if "failed" in name else logging.INFO

@@ -17,7 +17,7 @@ from headrace.errors import ConfigurationError
 from headrace.looker.vault import Session, Vault
 
 
-class What(StrEnum):
+class ChangeKind(StrEnum):
     """What became of an item."""
 
     ADDED = "added"
@@ -40,7 +40,7 @@ class Difference:
     type: str
     id: str
     name: str | None
-    what: What
+    what: ChangeKind
     origin: str
     changes: tuple[Change, ...] = ()
 
@@ -99,11 +99,11 @@ def differences(
             continue
         origin = moved.origin_after
         if there_before and not there_after:
-            what = What.DELETED
+            what = ChangeKind.DELETED
         elif not there_before:
-            what = What.RETURNED if moved.known_before else What.ADDED
+            what = ChangeKind.RETURNED if moved.known_before else ChangeKind.ADDED
         elif moved.version_before is None:
-            what = What.CHANGED  # what it was is no longer kept
+            what = ChangeKind.CHANGED  # what it was is no longer kept
         else:
             if moved.version_before == moved.version_after:
                 continue
@@ -112,7 +112,7 @@ def differences(
             found = tuple(changes(old.body, new.body, volatile=volatile))
             if not found and not volatile:
                 continue
-            yield Difference(moved.type, moved.id, moved.name, What.CHANGED, origin, found)
+            yield Difference(moved.type, moved.id, moved.name, ChangeKind.CHANGED, origin, found)
             continue
         yield Difference(moved.type, moved.id, moved.name, what, origin)
 
@@ -156,7 +156,7 @@ def changes(before: bytes, after: bytes, *, volatile: bool = False) -> list[Chan
 
     Args:
         before, after: bodies as sent.
-        volatile: also fields that change without anybody editing the item, see `VOLATILE`.
+        volatile: also fields that change without an edit of the item, see `VOLATILE`.
     """
     return list(_compare("", _parsed(before), _parsed(after), volatile))
 

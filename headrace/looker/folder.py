@@ -121,7 +121,7 @@ def load_manifest(folder: Path) -> Manifest | None:
         ) from error
     if saved.schema_version > _SCHEMA_VERSION:
         raise FolderForeign(
-            folder, f"a newer headrace wrote {MANIFEST_NAME}", "Upgrade headrace, or unpack anew"
+            folder, f"a newer headrace wrote {MANIFEST_NAME}", "Upgrade headrace, or unpack again"
         )
     written = {p: e for p, e in saved.pending.items() if sha256_of(folder / p) == e.sha256}
     return Manifest(saved.source, {**saved.entries, **written})
@@ -143,7 +143,7 @@ def _plain(entries: dict[str, Entry]) -> dict[str, Any]:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file so that nobody sees half of it, and no link leads elsewhere."""
+    """Write a file so that no reader sees half of it, and no link leads elsewhere."""
     draft = path.with_name(f".{secrets.token_hex(8)}.tmp")
     try:
         with draft.open("xb") as file:
@@ -165,7 +165,7 @@ def sha256_of(path: Path) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Unpacked:
-    """What became of the files: written anew, left since they were right, removed as outdated."""
+    """What became of the files: written, left since they were right, removed as outdated."""
 
     written: int
     unchanged: int
@@ -217,7 +217,7 @@ def unpack(
         for path, entry in manifest.entries.items()
         if path not in entries and (not wanted or entry.type in wanted)
     ]
-    # Said before it is done, so that a killed unpacking is not taken for somebody's edits.
+    # Said before it is done, so that a killed unpacking is not taken for edits.
     manifest.pending = {path: entries[path] for path in changed}
     save_manifest(folder, manifest)
     for path in changed:

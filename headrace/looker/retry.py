@@ -26,7 +26,7 @@ class Client(Protocol):
 
 
 @dataclass
-class Mended:
+class RetryReport:
     """What became of the failures.
 
     Attributes:
@@ -44,14 +44,14 @@ class Mended:
     stopped: bool = False
 
 
-def mend(
+def retry_failures(
     vault: Vault,
     client: Client,
     *,
     types: Iterable[str] = (),
     stop: StopEvent = STOP,
-    tell: Callable[[Failure, str], None] = lambda _failure, _problem: None,
-) -> Mended:
+    report: Callable[[Failure, str], None] = lambda _failure, _problem: None,
+) -> RetryReport:
     """Ask for every item that is still failing; each costs a request.
 
     Args:
@@ -59,12 +59,12 @@ def mend(
         client: of its Looker.
         types: only these.
         stop: looked at before each request.
-        tell: told each failure with what is wrong with it now, empty if it came.
+        report: called with each failure and what is wrong with it now, empty if it came.
 
     Raises:
         ConfigurationError, OutageError: the Looker refuses the login, or is down.
     """
-    done = Mended()
+    done = RetryReport()
     failing = vault.failures.open(types=tuple(types))
     done.pages = [each for each in failing if each.kind == PAGE or _of_a_page(each)]
     items = [each for each in failing if each not in done.pages]
@@ -74,12 +74,12 @@ def mend(
     try:
         for failure in items:
             stop.check()
-            problem = _again(vault, client, done.session, failure)
+            problem = _retry(vault, client, done.session, failure)
             if problem:
                 done.still.append((failure, problem))
             else:
                 done.stored.append((failure.type, failure.key))
-            tell(failure, problem)
+            report(failure, problem)
     except Stopped:
         done.stopped = True
     except BaseException:
@@ -93,7 +93,7 @@ def mend(
     return done
 
 
-def _again(vault: Vault, client: Client, session: int, failure: Failure) -> str:
+def _retry(vault: Vault, client: Client, session: int, failure: Failure) -> str:
     try:
         body = client.item(failure.type, failure.key)
         item = item_of(failure.type, body, item_id=failure.key)

@@ -24,7 +24,7 @@ from headrace.stopping import STOP, StopEvent
 _PAGE = 100
 
 
-class Ill(StrEnum):
+class Problem(StrEnum):
     """What is not as it should be."""
 
     DAMAGED = "damaged"  # the vault's own bytes are not those that were stored
@@ -40,7 +40,7 @@ class Finding:
 
     type: str
     id: str
-    what: Ill
+    what: Problem
     detail: str
 
 
@@ -73,7 +73,7 @@ def verify_hashes(
             stop.check()
             checked.versions += 1
             if problem:
-                yield Finding(name, item_id, Ill.DAMAGED, f"version {version} {problem}")
+                yield Finding(name, item_id, Problem.DAMAGED, f"version {version} {problem}")
 
 
 class Comparison:
@@ -84,7 +84,7 @@ class Comparison:
         client: of that Looker, with its quota.
         checked: counts as it goes.
         stop: looked at before each request.
-        tell: told after each request, with the type.
+        report: called after each request, with the type.
     """
 
     def __init__(
@@ -94,10 +94,10 @@ class Comparison:
         checked: Checked,
         *,
         stop: StopEvent = STOP,
-        tell: Callable[[str], None] = lambda _type: None,
+        report: Callable[[str], None] = lambda _type: None,
     ) -> None:
         self._vault, self._client, self._checked = vault, client, checked
-        self._stop, self._tell = stop, tell
+        self._stop, self._report = stop, report
 
     def findings(self, types: Iterable[str] = ()) -> Iterator[Finding]:
         """What is not alike, type by type.
@@ -116,14 +116,14 @@ class Comparison:
 
     def _listed(self, content: Content, listing: Listing, shown: set[str]) -> Iterator[Finding]:
         for body in self._pages(listing):
-            self._tell(content.type)
+            self._report(content.type)
             about = f"the listing {listing.name}"
             if listing.restorable:
                 for element in elements_of(body, about):
                     try:
                         item = item_of(content.type, element)
                     except ItemRefused as error:
-                        yield Finding(content.type, "?", Ill.UNREADABLE, error.reason)
+                        yield Finding(content.type, "?", Problem.UNREADABLE, error.reason)
                         continue
                     if item.id not in shown:
                         shown.add(item.id)
@@ -156,22 +156,22 @@ class Comparison:
             item = item_of(content.type, body, item_id=item_id)
         except NotFound as error:
             known = self._vault.contents.row(content.type, item_id)
-            what = Ill.GONE if known else Ill.UNREADABLE
+            what = Problem.GONE if known else Problem.UNREADABLE
             yield Finding(content.type, item_id, what, error.problem)
         except (ExchangeError, ItemRefused) as error:
-            yield Finding(content.type, item_id, Ill.UNREADABLE, _reason(error))
+            yield Finding(content.type, item_id, Problem.UNREADABLE, _reason(error))
         else:
             yield from self._compared(item)
-        self._tell(content.type)
+        self._report(content.type)
 
     def _compared(self, item: Item) -> Iterator[Finding]:
         self._checked.compared += 1
         row = self._vault.contents.row(item.type, item.id)
         if row is None:
-            yield Finding(item.type, item.id, Ill.MISSING, "the vault does not have it")
+            yield Finding(item.type, item.id, Problem.MISSING, "the vault does not have it")
         elif row.hash != item.hash:
             detail = f"version {row.version} is not what the server shows"
-            yield Finding(item.type, item.id, Ill.CHANGED, detail)
+            yield Finding(item.type, item.id, Problem.CHANGED, detail)
 
 
 def _reason(error: HeadraceError) -> str:

@@ -104,7 +104,7 @@ def test_the_night_on_which_clocks_go_back_makes_no_token_last_longer(tmp_path):
     script = f"""
 import time
 import looker_sdk.rtl.auth_token as auth_token
-from headrace.looker.client.client import OneLogin, Settings
+from headrace.looker.client.client import LookerSession, Settings
 from headrace.looker.client.connection import LookerConnection
 from looker_sdk.rtl import transport
 from pydantic import SecretStr
@@ -121,7 +121,7 @@ class Logins(transport.Transport):
 now = [0.0]
 wire = Logins()
 connection = LookerConnection("http://127.0.0.1:1", "id", SecretStr({SECRET!r}))
-session = OneLogin(Settings(connection), wire, clock=lambda: now[0])
+session = LookerSession(Settings(connection), wire, clock=lambda: now[0])
 session.authenticate({{}})
 now[0] = 3595.0
 session.authenticate({{}})

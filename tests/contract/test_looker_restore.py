@@ -12,7 +12,7 @@ from support.restores import EMPTY, SMALL, client_of, fill, meaning, restore
 
 from headrace.looker.content import RESTORE_ORDER
 from headrace.looker.exceptions import NotRestorable, UnknownType
-from headrace.looker.restore import How, Restorer, plan
+from headrace.looker.restore import RestoreOutcome, Restorer, plan
 from headrace.looker.vault import NotInVault, Status, Vault, item_of
 from headrace.run.report import Status as Done
 from headrace.sim.looker import SimulatedLooker
@@ -54,8 +54,8 @@ def _new_ids(restorer_books, vault: Vault) -> dict[tuple[str, str], str]:
 
 
 def _assert_alike(vault: Vault, client, source: SimulatedLooker, target: SimulatedLooker) -> None:
-    books = Restorer(vault, client).books
-    new_ids = _new_ids(books, vault)
+    state = Restorer(vault, client).state
+    new_ids = _new_ids(state, vault)
     for type_ in RESTORE_ORDER:
         there = target.library.content(type_)
         expected = {
@@ -72,9 +72,9 @@ def test_everything_into_an_empty_looker(
     with client_of(target, tmp_path) as client:
         done = restore(vault, client)
         assert done.failed == []
-        assert [(o.type, o.how) for o in done.problems] == [("dashboard", How.SKIPPED)]
-        assert done.counts["dashboard"] == {How.CREATED: 6, How.SKIPPED: 1}
-        assert done.counts["folder"] == {How.ADOPTED: 1, How.CREATED: 7}
+        assert [(o.type, o.how) for o in done.problems] == [("dashboard", RestoreOutcome.SKIPPED)]
+        assert done.counts["dashboard"] == {RestoreOutcome.CREATED: 6, RestoreOutcome.SKIPPED: 1}
+        assert done.counts["folder"] == {RestoreOutcome.ADOPTED: 1, RestoreOutcome.CREATED: 7}
         _assert_alike(vault, client, source, target)
         assert vault.sessions.get(done.session).status is Status.DONE
 
@@ -90,7 +90,7 @@ def test_extracted_restored_and_extracted_again_it_is_the_same_up_to_ids(
     assert extract(source.url, first).status is Done.DONE
     with Vault.open(first) as vault, client_of(target, tmp_path) as client:
         assert restore(vault, client).failed == []
-        new_ids = _new_ids(Restorer(vault, client).books, vault)
+        new_ids = _new_ids(Restorer(vault, client).state, vault)
         assert extract(target.url, second).status is Done.DONE
         with Vault.open(second) as again:
             for type_ in RESTORE_ORDER:
@@ -110,12 +110,15 @@ def test_a_second_restore_makes_nothing(
         target.reset_log()
         done = restore(vault, client)
         assert _writes(target) == []
-        assert set(done.counts["look"]) == {How.UNCHANGED}
+        assert set(done.counts["look"]) == {RestoreOutcome.UNCHANGED}
         # What went there is made again, under a new id, and nothing else is.
-        entry = Restorer(vault, client).books.entry("look", "2")
+        entry = Restorer(vault, client).state.entry("look", "2")
         assert entry is not None
         target.library.remove("look", entry.new_id)
-        assert restore(vault, client).counts["look"] == {How.CREATED: 1, How.UNCHANGED: 3}
+        assert restore(vault, client).counts["look"] == {
+            RestoreOutcome.CREATED: 1,
+            RestoreOutcome.UNCHANGED: 3,
+        }
         _assert_alike(vault, client, source, target)
 
 
@@ -128,8 +131,8 @@ def test_a_change_in_the_vault_goes_to_the_item_it_became(
         source.library.edit("board", "1", description="Rewritten")
         fill(vault, source)
         done = restore(vault, client)
-        assert done.counts["dashboard"][How.UPDATED] == 1
-        assert done.counts["board"][How.UPDATED] == 1
+        assert done.counts["dashboard"][RestoreOutcome.UPDATED] == 1
+        assert done.counts["board"][RestoreOutcome.UPDATED] == 1
         _assert_alike(vault, client, source, target)
 
 
@@ -144,9 +147,13 @@ def test_the_same_looker_gets_back_what_it_lost(
         source.reset_log()
         done = restore(vault, client)
         assert done.failed == []
-        assert done.counts["dashboard"] == {How.UPDATED: 2, How.UNCHANGED: 4, How.SKIPPED: 1}
-        assert done.counts["look"] == {How.CREATED: 1, How.UNCHANGED: 3}
-        assert set(done.counts["user"]) == {How.UNCHANGED}
+        assert done.counts["dashboard"] == {
+            RestoreOutcome.UPDATED: 2,
+            RestoreOutcome.UNCHANGED: 4,
+            RestoreOutcome.SKIPPED: 1,
+        }
+        assert done.counts["look"] == {RestoreOutcome.CREATED: 1, RestoreOutcome.UNCHANGED: 3}
+        assert set(done.counts["user"]) == {RestoreOutcome.UNCHANGED}
         assert "user.roles" not in done.counts
         now = source.library.content("dashboard")
         assert now.keys() == before["dashboard"].keys()
@@ -154,7 +161,10 @@ def test_the_same_looker_gets_back_what_it_lost(
             was = meaning(before["dashboard"][item_id], {})
             assert meaning(now[item_id], {}) == was
         source.reset_log()
-        assert set(restore(vault, client).counts["dashboard"]) == {How.UNCHANGED, How.SKIPPED}
+        assert set(restore(vault, client).counts["dashboard"]) == {
+            RestoreOutcome.UNCHANGED,
+            RestoreOutcome.SKIPPED,
+        }
         assert _writes(source) == []
 
 
@@ -170,12 +180,12 @@ def test_what_was_in_the_trash_when_it_was_extracted_comes_out_of_it(
         assert "2" not in {step.id for step in plan(vault, types=["dashboard"])}
         for type_, item_id in (("dashboard", "2"), ("board", "1")):
             done = restore(vault, client, types=[type_], item_id=item_id)
-            assert done.counts == {type_: {How.UPDATED: 1}}
+            assert done.counts == {type_: {RestoreOutcome.UPDATED: 1}}
             body = json.loads(source.library.body(type_, item_id) or b"")
             assert not body.get("deleted")
             assert body["deleted_at"] is None
             again = restore(vault, client, types=[type_], item_id=item_id)
-            assert again.counts == {type_: {How.UNCHANGED: 1}}
+            assert again.counts == {type_: {RestoreOutcome.UNCHANGED: 1}}
     assert "2" in source.library.ids("dashboard")
 
 
@@ -186,10 +196,10 @@ def test_one_item_and_an_older_version_of_it(
     fill(vault, source)
     with client_of(source, tmp_path) as client:
         assert restore(vault, client, types=["look"], item_id="2").counts == {
-            "look": {How.UNCHANGED: 1}
+            "look": {RestoreOutcome.UNCHANGED: 1}
         }
         done = restore(vault, client, types=["look"], item_id="2", version=1)
-        assert done.counts == {"look": {How.UPDATED: 1}}
+        assert done.counts == {"look": {RestoreOutcome.UPDATED: 1}}
     body = json.loads(source.library.body("look", "2") or b"")
     assert body["title"] != "Newer"
     with pytest.raises(NotInVault, match="version 9"):
@@ -204,12 +214,12 @@ def test_what_is_needed_and_not_there_is_named(
         (failed,) = done.failed
         assert "it needs folder" in failed.reason
         assert done.status is Status.PARTIAL
-        books = Restorer(vault, client).books
-        assert [(f.type, f.id, f.attempts) for f in books.failures()] == [("look", "1", 1)]
+        state = Restorer(vault, client).state
+        assert [(f.type, f.id, f.attempts) for f in state.failures()] == [("look", "1", 1)]
         restore(vault, client, types=["look"], item_id="1")
-        assert [f.attempts for f in books.failures()] == [2]
+        assert [f.attempts for f in state.failures()] == [2]
         restore(vault, client, types=["user", "folder", "look"])
-        assert books.failures() == []
+        assert state.failures() == []
 
 
 def test_one_refusal_costs_one_item(
@@ -223,7 +233,7 @@ def test_one_refusal_costs_one_item(
         target.remove_fault(number)
         again = restore(vault, client)
         assert again.failed == []
-        assert again.counts["group"] == {How.CREATED: 1, How.UNCHANGED: 1}
+        assert again.counts["group"] == {RestoreOutcome.CREATED: 1, RestoreOutcome.UNCHANGED: 1}
         _assert_alike(vault, client, source, target)
 
 
@@ -233,8 +243,8 @@ def test_names_that_are_taken(vault: Vault, target: SimulatedLooker, tmp_path: P
     target.library.create("group", {"name": group["name"]})
     with client_of(target, tmp_path) as client:
         restore(vault, client, types=["user", "group", "folder"])
-        books = Restorer(vault, client).books
-        folder = books.entry("folder", look["folder_id"])
+        state = Restorer(vault, client).state
+        folder = state.entry("folder", look["folder_id"])
         assert folder is not None
         mine = {"title": look["title"], "folder_id": folder.new_id, "query_id": "1"}
         target.library.create("look", mine)
@@ -243,7 +253,7 @@ def test_names_that_are_taken(vault: Vault, target: SimulatedLooker, tmp_path: P
         assert "there is another look called" in failed.reason
         assert "--overwrite" in failed.reason
         done = restore(vault, client, types=["look"], overwrite=True)
-        assert done.counts["look"] == {How.ADOPTED: 1, How.UNCHANGED: 3}
+        assert done.counts["look"] == {RestoreOutcome.ADOPTED: 1, RestoreOutcome.UNCHANGED: 3}
     assert len(target.library.ids("group")) == 2
     assert len(target.library.ids("look")) == 4
 
@@ -254,13 +264,13 @@ def test_a_stop_keeps_what_is_done_and_the_next_run_goes_on(
     stop = StopEvent()
     seen = []
 
-    def tell(outcome) -> None:
+    def report(outcome) -> None:
         seen.append(outcome)
         if len(seen) == 12:
             stop.set()
 
     with client_of(target, tmp_path) as client:
-        first = restore(vault, client, stop=stop, tell=tell)
+        first = restore(vault, client, stop=stop, report=report)
         assert first.stopped
         assert vault.sessions.get(first.session).status is Status.INTERRUPTED
         target.reset_log()
@@ -307,8 +317,8 @@ def test_unknown_fields_go_along_unless_they_are_refused(
 ) -> None:
     with client_of(target, tmp_path) as client:
         restore(vault, client, types=["user", "folder", "dashboard"])
-        books = Restorer(vault, client).books
-        entry = books.entry("dashboard", "1")
+        state = Restorer(vault, client).state
+        entry = state.entry("dashboard", "1")
         assert entry is not None
         body = json.loads(target.library.body("dashboard", entry.new_id) or b"")
         assert body["a_field_of_tomorrow"] == {"kept": True}
@@ -340,7 +350,7 @@ def test_tiles_stand_where_they_stood(
         fill(vault, source)
         with client_of(target, tmp_path) as client:
             restore(vault, client)
-            entry = Restorer(vault, client).books.entry("dashboard", "1")
+            entry = Restorer(vault, client).state.entry("dashboard", "1")
             assert entry is not None
             assert _places(target.library.body("dashboard", entry.new_id)) == before
         # Whoever drags a tile away gets it back where it was, and the next run has nothing to do.
@@ -348,10 +358,10 @@ def test_tiles_stand_where_they_stood(
         source.library.edit("dashboard", "1", dashboard_layouts=[layout])
         with client_of(source, tmp_path) as client:
             done = restore(vault, client, types=["dashboard"], item_id="1")
-            assert done.counts["dashboard"] == {How.UPDATED: 1}
+            assert done.counts["dashboard"] == {RestoreOutcome.UPDATED: 1}
             assert _places(source.library.body("dashboard", "1")) == before
             done = restore(vault, client, types=["dashboard"], item_id="1")
-            assert done.counts["dashboard"] == {How.UNCHANGED: 1}
+            assert done.counts["dashboard"] == {RestoreOutcome.UNCHANGED: 1}
 
 
 def _with_merged_tile(sim: SimulatedLooker) -> list[str]:
@@ -378,14 +388,14 @@ def test_a_tile_that_only_the_old_looker_knows_is_left_out_by_name(
         done = restore(vault, client)
         assert done.failed == []
         assert [(o.type, o.id, o.how, o.left_out) for o in done.incomplete] == [
-            ("dashboard", "3", How.CREATED, named)
+            ("dashboard", "3", RestoreOutcome.CREATED, named)
         ]
         assert done.status is Status.PARTIAL
-        books = Restorer(vault, client).books
-        entry = books.entry("dashboard", "3")
+        state = Restorer(vault, client).state
+        entry = state.entry("dashboard", "3")
         assert entry is not None
         assert _titles(target.library.body("dashboard", entry.new_id)) == titles[:-1]
-        assert [f.id for f in books.failures()] == ["3"]
+        assert [f.id for f in state.failures()] == ["3"]
         # It is not made again, and not forgotten either.
         target.reset_log()
         again = restore(vault, client)
@@ -432,7 +442,7 @@ def test_a_slug_is_carried_over_or_named(
         assert [(o.id, o.left_out) for o in done.incomplete] == [
             ("4", ("the slug 'Taken', which is taken there or refused",))
         ]
-        entry = Restorer(vault, client).books.entry("dashboard", "3")
+        entry = Restorer(vault, client).state.entry("dashboard", "3")
         assert entry is not None
         there = json.loads(target.library.body("dashboard", entry.new_id) or b"")
         assert there["slug"] == "QuarterlyKpis9"
@@ -447,10 +457,10 @@ def test_an_edited_slug_goes_to_the_looker_that_it_came_from(
     vault.upsert_many(session, [item_of("dashboard", edited)], origin="pack")
     with client_of(source, tmp_path) as client:
         done = restore(vault, client, types=["dashboard"], item_id="3")
-        assert done.counts == {"dashboard": {How.UPDATED: 1}}
+        assert done.counts == {"dashboard": {RestoreOutcome.UPDATED: 1}}
         assert json.loads(source.library.body("dashboard", "3") or b"")["slug"] == "QuarterlyKpis9"
         done = restore(vault, client, types=["dashboard"], item_id="3")
-        assert done.counts == {"dashboard": {How.UNCHANGED: 1}}
+        assert done.counts == {"dashboard": {RestoreOutcome.UNCHANGED: 1}}
 
 
 def _enabled(sim: SimulatedLooker) -> list[bool]:
@@ -465,13 +475,16 @@ def test_schedules_arrive_switched_off_at_another_looker_unless_asked_for(
         assert restore(vault, client, enable_schedules=False).status is Status.DONE
         assert _enabled(target) == [False, False]
         # Switched on by its users, it is not switched off by the next restore.
-        entry = Restorer(vault, client).books.entry("scheduled_plan", "1")
+        entry = Restorer(vault, client).state.entry("scheduled_plan", "1")
         assert entry is not None
         target.library.edit("scheduled_plan", entry.new_id, enabled=True)
         source.library.edit("scheduled_plan", "1", crontab="0 7 * * *")
         fill(vault, source)
         done = restore(vault, client, enable_schedules=False)
-        assert done.counts["scheduled_plan"] == {How.UPDATED: 1, How.UNCHANGED: 1}
+        assert done.counts["scheduled_plan"] == {
+            RestoreOutcome.UPDATED: 1,
+            RestoreOutcome.UNCHANGED: 1,
+        }
         plan = json.loads(target.library.body("scheduled_plan", entry.new_id) or b"")
         assert (plan["enabled"], plan["crontab"]) == (True, "0 7 * * *")
         restore(vault, client, types=["scheduled_plan"], force=True, enable_schedules=True)
@@ -485,7 +498,10 @@ def test_the_looker_of_the_schedules_gets_them_as_they_are(
     source.library.remove("scheduled_plan", "2")
     with client_of(source, tmp_path) as client:
         done = restore(vault, client, types=["scheduled_plan"], enable_schedules=False)
-        assert done.counts["scheduled_plan"] == {How.UPDATED: 1, How.CREATED: 1}
+        assert done.counts["scheduled_plan"] == {
+            RestoreOutcome.UPDATED: 1,
+            RestoreOutcome.CREATED: 1,
+        }
     assert _enabled(source) == [True, True]
 
 
@@ -508,7 +524,7 @@ def test_a_body_of_another_shape_costs_itself(
     with client_of(target, tmp_path) as client:
         done = restore(vault, client, types=["user", "folder", "dashboard"])
         assert [(o.id, "shape" in o.reason) for o in done.failed] == [("99", True)]
-        assert done.counts["dashboard"][How.CREATED] == 6
+        assert done.counts["dashboard"][RestoreOutcome.CREATED] == 6
 
 
 def test_what_cannot_be_restored_is_said_before_anything_is_sent(vault: Vault) -> None:
@@ -526,7 +542,10 @@ def test_a_dry_run_says_what_would_come_and_asks_nothing(
     with client_of(target, tmp_path) as client:
         restorer = Restorer(vault, client)
         steps = plan(vault)
-        assert {restorer.expected(step) for step in steps} == {How.CREATED, How.SKIPPED}
+        assert {restorer.expected(step) for step in steps} == {
+            RestoreOutcome.CREATED,
+            RestoreOutcome.SKIPPED,
+        }
         assert [step.type for step in steps] == sorted(
             (step.type for step in steps), key=RESTORE_ORDER.index
         )

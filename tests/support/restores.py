@@ -12,7 +12,7 @@ from pydantic import SecretStr
 
 from headrace.looker.client import LookerClient, LookerConnection, open_client
 from headrace.looker.content import TYPES
-from headrace.looker.restore import Restored, Restorer, plan
+from headrace.looker.restore import Restorer, RestoreReport, plan
 from headrace.looker.vault import Status, Vault, item_of
 from headrace.quota import QuotaConfig, open_gate, parse_rates
 from headrace.sim.looker import SimulatedLooker
@@ -71,7 +71,7 @@ def fill(vault: Vault, sim: SimulatedLooker) -> int:
     return session
 
 
-def restore(vault: Vault, client: Any, **options: Any) -> Restored:
+def restore(vault: Vault, client: Any, **options: Any) -> RestoreReport:
     names = ("types", "item_id", "version", "deleted")
     of_plan = {name: options.pop(name) for name in names if name in options}
     parameters = {name: str(value) for name, value in of_plan.items()}

@@ -50,7 +50,7 @@ def connected(
 
     Raises:
         ConfigurationError: something cannot be used, or the login is refused.
-        ConnectionFailed: nobody listens there.
+        ConnectionFailed: nothing listens there.
     """
     # Prefect, which blocks are made of, takes a second to import, and Looker's SDK half a one, at
     # every command of ours.
@@ -75,7 +75,7 @@ def connected(
 
 
 @contextmanager
-def my_turn(vault: Vault, what: str) -> Iterator[StopEvent]:
+def hold_vault(vault: Vault, what: str) -> Iterator[StopEvent]:
     """Be the only one that writes to a vault, and end on signals.
 
     Raises:

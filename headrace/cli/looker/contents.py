@@ -31,7 +31,7 @@ from headrace.looker.diff import MISSING, Change, Difference, differences, pair_
 from headrace.looker.vault import Row, Session, Vault
 from headrace.looker.vault.model import Version
 
-#: A table of more is no help to anybody.
+#: A longer table is of no help.
 _MOST_SHOWN = 1_000
 
 
@@ -69,21 +69,21 @@ def list_items(
 def info(vault: VaultPath = None, as_json: Json = False) -> None:
     """What a vault holds by type, its size, its last sessions and what is still failing."""
     with opened(vault) as source:
-        told = _info(source)
+        facts = _info(source)
     if as_json:
-        print_json(told)
+        print_json(facts)
         return
-    typer.echo(f"vault     {told['vault']} ({told['size_bytes'] / 1e6:,.1f} MB)")
-    typer.echo(f"looker    {told['source'] or 'nothing extracted yet'}")
-    typer.echo(f"failures  {told['failures']} open (headrace looker failures)")
-    if told["restore_failures"]:
+    typer.echo(f"vault     {facts['vault']} ({facts['size_bytes'] / 1e6:,.1f} MB)")
+    typer.echo(f"looker    {facts['source'] or 'nothing extracted yet'}")
+    typer.echo(f"failures  {facts['failures']} open (headrace looker failures)")
+    if facts["restore_failures"]:
         typer.echo(
-            f"restores  {told['restore_failures']} failing (headrace looker restore --failures)"
+            f"restores  {facts['restore_failures']} failing (headrace looker restore --failures)"
         )
     table = Table("type", *("items", "deleted", "versions", "bodies", "stored"))
     for column in table.columns[1:]:
         column.justify = "right"
-    for name, of_type in told["types"].items():
+    for name, of_type in facts["types"].items():
         table.add_row(
             name,
             f"{of_type['items']:,}",
@@ -94,7 +94,7 @@ def info(vault: VaultPath = None, as_json: Json = False) -> None:
         )
     Console().print(table)
     sessions = Table("session", "kind", "status", "started", "ended", "run")
-    for session in told["sessions"]:
+    for session in facts["sessions"]:
         sessions.add_row(
             *(
                 Text(str(session[name] or ""))
@@ -177,9 +177,9 @@ def _as_dict(row: Row) -> dict[str, Any]:
 
 
 def _version(version: Version) -> dict[str, Any]:
-    told = asdict(version)
-    sha256 = told.pop("hash").hex()
-    return {**told, "sha256": sha256}
+    facts = asdict(version)
+    sha256 = facts.pop("hash").hex()
+    return {**facts, "sha256": sha256}
 
 
 def _table(rows: list[Row]) -> Table:

@@ -16,7 +16,7 @@ from headrace.cli.looker.connecting import (
     OutageLimit,
     Rate,
     connected,
-    my_turn,
+    hold_vault,
     same_looker,
 )
 from headrace.cli.looker.options import (
@@ -34,9 +34,9 @@ from headrace.leases import LeaseHeld, claim, open_leases
 from headrace.looker.client import connection_from_environment
 from headrace.looker.extract.receipts import ExtractSummary, refused
 from headrace.looker.extract.request import ExtractRequest, vault_lease
-from headrace.looker.retry import Mended, mend
+from headrace.looker.retry import RetryReport, retry_failures
 from headrace.looker.vault import Failure
-from headrace.looker.verify import Checked, Comparison, Finding, Ill, verify_hashes
+from headrace.looker.verify import Checked, Comparison, Finding, Problem, verify_hashes
 from headrace.pull.request import BLOCK_PREFIX
 from headrace.quota.config import OUTAGE_LIMIT_S
 from headrace.settings import load_settings
@@ -94,15 +94,15 @@ def retry(
     """
     wanted = known_types(types)
     with opened(vault, check=True) as target:
-        done = Mended(pages=target.failures.open(types=wanted))
+        done = RetryReport(pages=target.failures.open(types=wanted))
         if any(failure.kind == "item" for failure in done.pages):
             with (
-                my_turn(target, "retry") as stop,
+                hold_vault(target, "retry") as stop,
                 connected(base_url, rate, stop=stop, outage_limit_s=outage_limit_s) as client,
             ):
                 same_looker(target, client)
-                tell = (lambda _failure, _problem: None) if as_json else _report
-                done = mend(target, client, types=wanted, stop=stop, tell=tell)
+                report = (lambda _failure, _problem: None) if as_json else _report
+                done = retry_failures(target, client, types=wanted, stop=stop, report=report)
     if as_json:
         print_json(_as_json(done))
     else:
@@ -123,7 +123,7 @@ def _report(failure: Failure, problem: str) -> None:
     typer.echo(f"{failure.type} {one_line(failure.key)} {said}")
 
 
-def _as_json(done: Mended) -> dict[str, Any]:
+def _as_json(done: RetryReport) -> dict[str, Any]:
     return {
         "session": done.session,
         "stored": [{"type": type_, "id": item_id} for type_, item_id in done.stored],
@@ -152,7 +152,7 @@ def verify(
     if it is whole and not what the server shows now.
     """
     wanted = known_types(types)
-    checked, counts = Checked(), Counter[Ill]()
+    checked, counts = Checked(), Counter[Problem]()
     found: list[Finding] = []
 
     def note(finding: Finding) -> None:
@@ -196,7 +196,7 @@ def verify(
         )
     if stopped:
         raise typer.Exit(Exit.INTERRUPTED)
-    if counts[Ill.DAMAGED]:
+    if counts[Problem.DAMAGED]:
         raise typer.Exit(Exit.FAILED)
     if counts:
         raise typer.Exit(Exit.PARTIAL)
@@ -220,8 +220,8 @@ def cleanup(
 
     The file does not shrink: what comes next uses the room. Take a snapshot first if in doubt.
     """
-    with opened(vault, check=True) as target, my_turn(target, "cleanup"):
-        done = target.thin(
+    with opened(vault, check=True) as target, hold_vault(target, "cleanup"):
+        done = target.remove_old_versions(
             keep_days=keep_days, keep_versions=keep_versions, gone=gone, dry_run=dry_run
         )
     if as_json:

@@ -17,12 +17,12 @@ from headrace.cli.looker.connecting import (
     OutageLimit,
     Rate,
     connected,
-    my_turn,
+    hold_vault,
 )
 from headrace.cli.looker.options import Json, VaultPath, known_type, one_line, opened, print_json
 from headrace.errors import ConfigurationError
 from headrace.looker.content import TYPES
-from headrace.looker.restore import How, Outcome, Restored, Restorer, Step, plan
+from headrace.looker.restore import ItemReport, RestoreOutcome, Restorer, RestoreReport, Step, plan
 from headrace.looker.restore.state import restore_failures
 from headrace.looker.vault import Status
 from headrace.quota.config import OUTAGE_LIMIT_S
@@ -83,7 +83,7 @@ def restore(
         return
     if version is not None and item_id is None:
         raise ConfigurationError("--version is of one item", hint="Name its type and its id")
-    with opened(vault, check=True) as source, my_turn(source, "restore") as stop:
+    with opened(vault, check=True) as source, hold_vault(source, "restore") as stop:
         steps = plan(source, types=types, item_id=item_id, version=version, deleted=deleted)
         with connected(base_url, rate, stop=stop, outage_limit_s=outage_limit_s) as client:
             restorer = Restorer(
@@ -93,7 +93,7 @@ def restore(
                 force=force,
                 enable_schedules=enable_schedules,
                 stop=stop,
-                tell=(lambda _outcome: None) if as_json else _tell,
+                report=(lambda _outcome: None) if as_json else _report,
             )
             expected = _expected(restorer, steps)
             if dry_run:
@@ -112,8 +112,8 @@ def restore(
         raise typer.Exit(Exit.PARTIAL)
 
 
-def _expected(restorer: Restorer, steps: list[Step]) -> dict[str, Counter[How]]:
-    expected: dict[str, Counter[How]] = {}
+def _expected(restorer: Restorer, steps: list[Step]) -> dict[str, Counter[RestoreOutcome]]:
+    expected: dict[str, Counter[RestoreOutcome]] = {}
     for step in steps:
         expected.setdefault(step.type, Counter())[restorer.expected(step)] += 1
     return expected
@@ -138,8 +138,8 @@ def _confirm(target: str, items: int, more: str) -> None:
     typer.confirm(f"Restore {items:,} items into {target}{more}?", abort=True, err=True)
 
 
-def _tell(outcome: Outcome) -> None:
-    if outcome.how is How.UNCHANGED and not outcome.left_out:
+def _report(outcome: ItemReport) -> None:
+    if outcome.how is RestoreOutcome.UNCHANGED and not outcome.left_out:
         return
     became = f" as {outcome.new_id}" if outcome.new_id else ""
     why = f": {one_line(outcome.reason, longest=300)}" if outcome.reason else ""
@@ -148,15 +148,15 @@ def _tell(outcome: Outcome) -> None:
     typer.echo(f"{outcome.how} {outcome.type} {one_line(outcome.id)}{became}{why}")
 
 
-def _show_plan(target: str, expected: dict[str, Counter[How]], *, as_json: bool) -> None:
+def _show_plan(target: str, expected: dict[str, Counter[RestoreOutcome]], *, as_json: bool) -> None:
     if as_json:
         print_json({"target": target, "dry_run": True, "types": expected})
         return
-    typer.echo(f"into {target}, nothing was written (as far as can be told without asking):")
+    typer.echo(f"into {target}, nothing was written (as far as is known without asking):")
     Console().print(_table(expected))
 
 
-def _show(target: str, done: Restored, *, as_json: bool) -> None:
+def _show(target: str, done: RestoreReport, *, as_json: bool) -> None:
     if as_json:
         print_json(
             {
@@ -192,10 +192,10 @@ def _show_failures(vault: str | None, *, as_json: bool) -> None:
         typer.echo("nothing is failing")
 
 
-def _table(counts: dict[str, Counter[How]]) -> Table:
-    table = Table("type", *(how.value for how in How))
+def _table(counts: dict[str, Counter[RestoreOutcome]]) -> Table:
+    table = Table("type", *(how.value for how in RestoreOutcome))
     for column in table.columns[1:]:
         column.justify = "right"
     for type_, of_type in counts.items():
-        table.add_row(type_, *(f"{of_type[how]:,}" for how in How))
+        table.add_row(type_, *(f"{of_type[how]:,}" for how in RestoreOutcome))
     return table

@@ -150,5 +150,5 @@ def _store(place: str | None, *, check: bool = False) -> Store:
 
 
 def _as_dict(snapshot: Snapshot) -> dict[str, Any]:
-    told: dict[str, Any] = msgspec.to_builtins(snapshot)
-    return {**told, "parts": len(snapshot.parts), "stored_bytes": snapshot.stored_bytes}
+    fields: dict[str, Any] = msgspec.to_builtins(snapshot)
+    return {**fields, "parts": len(snapshot.parts), "stored_bytes": snapshot.stored_bytes}

@@ -53,7 +53,7 @@ class Settings(api_settings.ApiSettings):
         }
 
 
-class OneLogin(AuthSession):
+class LookerSession(AuthSession):
     """A session that any number of threads share.
 
     Args:
@@ -70,7 +70,7 @@ class OneLogin(AuthSession):
     ) -> None:
         super().__init__(settings, transport, serialize.deserialize40, "4.0")
         self._clock = clock
-        self._turn = threading.Lock()
+        self._lock = threading.Lock()
         self._good_until = 0.0
         self._refused: ConfigurationError | None = None
         self.logins = 0
@@ -81,8 +81,8 @@ class OneLogin(AuthSession):
         return bool(self.token.access_token)
 
     def discard(self, authorization: str) -> None:
-        """The server does not believe this header: log in anew, unless somebody has done so."""
-        with self._turn:
+        """The server refuses this header: log in again, unless another thread has done so."""
+        with self._lock:
             if authorization == f"Bearer {self.token.access_token}":
                 self.token = auth_token.AuthToken()
 
@@ -90,7 +90,7 @@ class OneLogin(AuthSession):
         self,
         transport_options: transport.TransportOptions,  # noqa: ARG002 - the SDK's signature
     ) -> auth_token.AuthToken:
-        with self._turn:
+        with self._lock:
             if self._refused is not None:
                 # Asked again and again, Looker would lock the key.
                 raise self._refused
@@ -152,7 +152,7 @@ def open_client(
     sdk_transport = SdkTransport(
         http, gate, policy=policy or LookerRetryPolicy(), in_flight=workers, stop=stop
     )
-    session = OneLogin(Settings(connection), sdk_transport)
+    session = LookerSession(Settings(connection), sdk_transport)
     sdk_transport.discard = session.discard
     sdk = Looker40SDK(session, serialize.deserialize40, serialize.serialize40, sdk_transport, "4.0")
     return LookerClient(sdk, session, sdk_transport, http)
@@ -166,7 +166,7 @@ class LookerClient:
     """
 
     def __init__(
-        self, sdk: Looker40SDK, session: OneLogin, sdk_transport: SdkTransport, http: Transport
+        self, sdk: Looker40SDK, session: LookerSession, sdk_transport: SdkTransport, http: Transport
     ) -> None:
         self.sdk = sdk
         self._session = session
@@ -192,7 +192,7 @@ class LookerClient:
         """Connect without asking anything.
 
         Raises:
-            ConnectionFailed: nobody listens there.
+            ConnectionFailed: nothing listens there.
         """
         self._http.check_reachable()
 

@@ -1,7 +1,7 @@
 """What a Looker may answer besides what is asked for; the rest is as for an exchange.
 
 Transient errors (throttled, 5xx, time-outs, broken connections, bodies that are none) are those of
-`headrace.exchange.exceptions`, told apart by status and shape, never by words.
+`headrace.exchange.exceptions`, distinguished by status and shape, never by words.
 """
 
 from __future__ import annotations

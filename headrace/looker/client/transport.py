@@ -94,7 +94,7 @@ class SdkTransport(transport.Transport):
         stop: looked at before each attempt and during each wait.
 
     Attributes:
-        discard: told the `Authorization` header that the server did not believe.
+        discard: called with the `Authorization` header that the server refused.
         stats: what was sent and answered.
     """
 
@@ -183,7 +183,7 @@ class SdkTransport(transport.Transport):
                     self.stats.retried()
                     continue
                 if signed and outages < _MOST_OUTAGES and self._is_outage(error, signed, call):
-                    # Nobody is answered: that is not this request's fault. The breaker waits.
+                    # No request is answered: that is not this request's fault. The breaker waits.
                     outages += 1
                 else:
                     failures[type(error)] += 1
@@ -264,7 +264,7 @@ class SdkTransport(transport.Transport):
     def _report(
         self, admission: Admission, response: Response, refused: ExchangeError | None
     ) -> None:
-        """Tell the gate what the answer says about the server."""
+        """Report to the gate what the answer says about the server."""
         if isinstance(refused, AppError):
             self._errors_in_a_row += 1
             if self._errors_in_a_row < OUTAGE_OF_ERRORS:
@@ -322,9 +322,9 @@ def _form(body: bytes) -> _Form | None:
 
 def _fields(form: _Form) -> str:
     """What a 422 says field by field."""
-    told = [
+    parts = [
         f"{error.get('field')} {error.get('message') or error.get('code')}"
         for error in form.errors or ()
         if isinstance(error, dict)
     ]
-    return "; ".join(told)[:300]
+    return "; ".join(parts)[:300]

@@ -1,7 +1,7 @@
 """The checkpoint of one type's extraction: a claim about the vault, to be looked at without it.
 
 The vault is the truth. A stale checkpoint can cause nothing; one that claims more than the vault
-holds says that the vault was lost or exchanged, which somebody should hear of.
+holds says that the vault was lost or exchanged, which the run reports.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def read_type_checkpoint(stored: dict[str, Any], *, vault: str, type_: str) -> T
         CheckpointUnusable: it is newer than this version, damaged, or another vault's.
     """
     where = f"{type_} in {vault}"
-    hint = "The vault holds all that counts: delete the block, the next run writes it anew"
+    hint = "The vault holds all that counts: delete the block, the next run writes it again"
     version = stored.get("schema_version")
     if not isinstance(version, int) or version < 1:
         raise CheckpointUnusable(f"the checkpoint of {where} says no schema version", hint=hint)

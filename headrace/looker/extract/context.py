@@ -38,15 +38,15 @@ class Context:
     """One extraction under way.
 
     Args:
-        client, vault, writer: whence, whither, and by whom.
+        client, vault, writer: where items come from, where they go, and what stores them.
         session: the vault's number of it.
         request: what is asked for.
         resumed: whether an earlier run began the session.
         folders: the chosen folders, those below them included; empty for no choice.
-        progress: told of what comes.
+        progress: counts what comes.
         ending: ends the run when Looker is away for too long.
         per_s: requests a second that the quota sustains; None for no limit.
-        listener: told of events, by name and facts.
+        listener: called with events, by name and facts.
     """
 
     client: LookerClient
@@ -111,7 +111,7 @@ def pieces_of(key: str, values: Iterable[object], size: int) -> Iterator[Piece]:
 
 KIND = "extract"
 
-#: What was listed longer ago than this is listed anew: too much may have changed meanwhile.
+#: What was listed longer ago than this is listed again: too much may have changed meanwhile.
 OLDEST = timedelta(hours=24)
 
 

@@ -197,7 +197,7 @@ class TypeJob:
             self._errors.append(f"{key} seems to end again and again")
             return False
         try:
-            reader.mend()
+            reader.reread_joints()
         except Stopped:
             raise
         except HeadraceError as error:

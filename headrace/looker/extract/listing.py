@@ -129,7 +129,7 @@ class ListingReader:
         return tuple(self._name(start) for start in sorted(self.failed))
 
     def begin(self) -> None:
-        """Read the first page, which tells whether there is more, unless it is stored."""
+        """Read the first page, which shows whether there is more, unless it is stored."""
         if 0 not in self.chain.pages:
             ticket = self.read(0)
             if ticket is not None:
@@ -220,14 +220,14 @@ class ListingReader:
                 self.chain.clamp(last.count)
         return False
 
-    def mend(self) -> None:
+    def reread_joints(self) -> None:
         """Read again around the joints at which the list has moved.
 
         Raises:
             ListingShifts: it moves faster than that.
         """
         for before, after in self.chain.breaks():
-            self._mend(before, after)
+            self._reread_joint(before, after)
 
     def record(self, *, complete: bool) -> None:
         """Say in the vault how the listing ended."""
@@ -392,7 +392,7 @@ class ListingReader:
             self.chain.add(page)
         return ticket
 
-    def _mend(self, before: ReadPage, after: ReadPage) -> None:
+    def _reread_joint(self, before: ReadPage, after: ReadPage) -> None:
         """Read windows around a joint until one shows both sides of it."""
         half = max(1, self.chain.stride // 2)
         for window in range(_WINDOWS):

@@ -118,7 +118,7 @@ def id_of(content: Content, named: Named) -> str | None:
 
 
 def light_fields(content: Content, listing: Listing) -> str:
-    """The fields that name an element and tell whether it changed."""
+    """The fields that name an element and show whether it changed."""
     if listing.within:
         return f"name,{listing.within}(name)"
     if content.type == "lookml_model":

@@ -65,7 +65,7 @@ class ExtractRequest(Parameters):
         bool,
         Field(
             title="Only what has changed",
-            description="Fetch only bodies that have changed, as far as listings tell.",
+            description="Fetch only bodies that have changed, as far as listings show.",
             examples=[True],
         ),
     ] = False

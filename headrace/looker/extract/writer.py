@@ -160,7 +160,7 @@ class Writer:
                 raise self._failure
             self._may_write()
             results = self._stored(group)
-        except BaseException as error:  # noqa: BLE001 - told to everybody who waits, and on leaving
+        except BaseException as error:  # noqa: BLE001 - raised to all who wait, and on leaving
             with self._changed:
                 self._failure = self._failure or error
             if not isinstance(error, HeadraceError):

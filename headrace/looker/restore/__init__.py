@@ -5,8 +5,17 @@ each type is made and changed, `fields` which of its fields are sent, and `state
 knows: which id there an id of the vault has become.
 """
 
-from headrace.looker.restore.plan import How, Outcome, Restored, Step, plan
+from headrace.looker.restore.plan import ItemReport, RestoreOutcome, RestoreReport, Step, plan
 from headrace.looker.restore.restorer import Restorer
-from headrace.looker.restore.state import Books, RestoreFailure
+from headrace.looker.restore.state import RestoreFailure, RestoreState
 
-__all__ = ["Books", "How", "Outcome", "RestoreFailure", "Restored", "Restorer", "Step", "plan"]
+__all__ = [
+    "ItemReport",
+    "RestoreFailure",
+    "RestoreOutcome",
+    "RestoreReport",
+    "RestoreState",
+    "Restorer",
+    "Step",
+    "plan",
+]

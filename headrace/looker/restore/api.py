@@ -68,7 +68,7 @@ class Api:
     def write(self, method: str, path: str, kind: str, fields: Fields) -> Fields:
         """POST or PATCH `fields`; the answer.
 
-        If the server refuses fields that nobody here has heard of, the known ones go alone.
+        If the server refuses fields that this version does not know, the known ones go alone.
 
         Raises:
             RequestRefused: the server refuses it.

@@ -142,7 +142,7 @@ READ_ONLY: Mapping[str, frozenset[str]] = {
 
 
 def to_send(kind: str, body: Mapping[str, Any]) -> Fields:
-    """What is sent of a body: what can be written, and what nobody here has heard of."""
+    """What is sent of a body: what can be written, and what this version does not know."""
     others = BY_OTHERS.get(kind, frozenset()) | LEFT_OUT.get(kind, {}).keys()
     kept_back = (READ_ONLY[kind] | READ_ONLY_EVERYWHERE | others) - WRITABLE[kind]
     return {name: value for name, value in body.items() if name not in kept_back}
@@ -161,35 +161,35 @@ _OF_DESTINATION = frozenset({"id", "scheduled_plan_id", "looker_recipient"})
 
 def alike(type_: str, there: Fields, wanted: Fields) -> bool:
     """Whether a restore of `wanted` over `there` would change nothing that it can change."""
-    found, told = essence(type_, there), essence(type_, wanted)
-    # Whoever restores what was in the trash wants it out of there.
-    told["deleted"] = False
-    if not told["fields"].get("slug"):
+    found, asked = essence(type_, there), essence(type_, wanted)
+    # A restore takes out of the trash what was in it.
+    asked["deleted"] = False
+    if not asked["fields"].get("slug"):
         # Looker gives one to a dashboard that has none.
-        for fields in (found["fields"], told["fields"]):
+        for fields in (found["fields"], asked["fields"]):
             fields.pop("slug", None)
-    if not any(told.get("places") or ()):
+    if not any(asked.get("places") or ()):
         # The vault does not know where the tiles stood; wherever they are will do.
         found.pop("places", None)
-        told.pop("places", None)
-    return found == told
+        asked.pop("places", None)
+    return found == asked
 
 
 def essence(type_: str, body: Fields) -> Fields:
     """What makes the item what it is."""
     deleted = bool(body.get("deleted") or body.get("deleted_at"))
-    told: Fields = {"fields": to_send(type_, body), "deleted": deleted}
+    kept: Fields = {"fields": to_send(type_, body), "deleted": deleted}
     match type_:
         case "dashboard":
-            told["filters"] = [
+            kept["filters"] = [
                 _part("dashboard_filter", each) for each in objects(body.get("dashboard_filters"))
             ]
-            told["tiles"] = [_tile(each) for each in objects(body.get("dashboard_elements"))]
+            kept["tiles"] = [_tile(each) for each in objects(body.get("dashboard_elements"))]
             tiles = [str(e.get("id")) for e in objects(body.get("dashboard_elements"))]
             where = places(body)
-            told["places"] = [where.get(tile) for tile in tiles]
+            kept["places"] = [where.get(tile) for tile in tiles]
         case "board":
-            told["sections"] = [
+            kept["sections"] = [
                 {
                     "fields": _part("board_section", section),
                     "items": [
@@ -200,18 +200,18 @@ def essence(type_: str, body: Fields) -> Fields:
                 for section in ordered(body.get("board_sections"), body.get("section_order"))
             ]
         case "look":
-            told["query"] = to_send("query", body.get("query") or {})
-            told["fields"].pop("query_id", None)
+            kept["query"] = to_send("query", body.get("query") or {})
+            kept["fields"].pop("query_id", None)
         case "scheduled_plan":
-            told["fields"]["scheduled_plan_destination"] = [
+            kept["fields"]["scheduled_plan_destination"] = [
                 {k: v for k, v in each.items() if k not in _OF_DESTINATION}
                 for each in objects(body.get("scheduled_plan_destination"))
             ]
         case "user":
-            told["email"] = body.get("email")
+            kept["email"] = body.get("email")
             for name in ("group_ids", "role_ids"):
-                told[name] = sorted(str(each) for each in body.get(name) or ())
-    return told
+                kept[name] = sorted(str(each) for each in body.get(name) or ())
+    return kept
 
 
 def _tile(part: Fields) -> Any:

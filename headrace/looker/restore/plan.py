@@ -81,7 +81,7 @@ def _parents_first(rows: Sequence[Row]) -> list[Row]:
     return ordered + [row for row in rows if row.id not in reached]
 
 
-class How(StrEnum):
+class RestoreOutcome(StrEnum):
     """What became of one item."""
 
     CREATED = "created"
@@ -93,7 +93,7 @@ class How(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ItemReport:
     """One item: what became of it, its id there, and why if it did not work.
 
     `left_out` names what of it could not be carried over, although it was made or changed.
@@ -101,14 +101,14 @@ class Outcome:
 
     type: str
     id: str
-    how: How
+    how: RestoreOutcome
     new_id: str = ""
     reason: str = ""
     left_out: tuple[str, ...] = ()
 
 
 @dataclass
-class Restored:
+class RestoreReport:
     """All items of a run.
 
     Attributes:
@@ -119,23 +119,23 @@ class Restored:
     """
 
     session: int
-    counts: dict[str, Counter[How]] = field(default_factory=dict)
-    problems: list[Outcome] = field(default_factory=list)
+    counts: dict[str, Counter[RestoreOutcome]] = field(default_factory=dict)
+    problems: list[ItemReport] = field(default_factory=list)
     stopped: bool = False
 
-    def add(self, outcome: Outcome) -> None:
+    def add(self, outcome: ItemReport) -> None:
         """Count one."""
         self.counts.setdefault(outcome.type, Counter())[outcome.how] += 1
-        if outcome.how in (How.FAILED, How.SKIPPED) or outcome.left_out:
+        if outcome.how in (RestoreOutcome.FAILED, RestoreOutcome.SKIPPED) or outcome.left_out:
             self.problems.append(outcome)
 
     @property
-    def failed(self) -> list[Outcome]:
+    def failed(self) -> list[ItemReport]:
         """What failed."""
-        return [outcome for outcome in self.problems if outcome.how is How.FAILED]
+        return [outcome for outcome in self.problems if outcome.how is RestoreOutcome.FAILED]
 
     @property
-    def incomplete(self) -> list[Outcome]:
+    def incomplete(self) -> list[ItemReport]:
         """What is there without a part of it."""
         return [outcome for outcome in self.problems if outcome.left_out]
 

@@ -23,8 +23,8 @@ from headrace.looker.content import SEPARATOR
 from headrace.looker.exceptions import NotRestorable, TakenByAnother
 from headrace.looker.restore.api import Api, Client
 from headrace.looker.restore.fields import Fields, alike
-from headrace.looker.restore.plan import How, Outcome, Restored, Step
-from headrace.looker.restore.state import Books, Ids
+from headrace.looker.restore.plan import ItemReport, RestoreOutcome, RestoreReport, Step
+from headrace.looker.restore.state import Ids, RestoreState
 from headrace.looker.restore.writer import Writer
 from headrace.looker.vault import Body, Status, Vault, VaultDamaged, id_text
 from headrace.quota import OutageError, QuotaUnavailable
@@ -46,7 +46,7 @@ class Restorer:
         force: write also what is as it was restored before.
         enable_schedules: switch schedules on in another Looker if they are on in the vault.
         stop: looked at before each item.
-        tell: told each outcome as it comes.
+        report: called with each outcome as it comes.
     """
 
     def __init__(
@@ -58,17 +58,17 @@ class Restorer:
         force: bool = False,
         enable_schedules: bool = False,
         stop: StopEvent = STOP,
-        tell: Callable[[Outcome], None] = lambda _outcome: None,
+        report: Callable[[ItemReport], None] = lambda _outcome: None,
     ) -> None:
         self._vault = vault
-        self._books = Books(vault, client.source)
+        self._state = RestoreState(vault, client.source)
         same = vault.source == client.source
-        self._ids = Ids(self._books, same=same)
+        self._ids = Ids(self._state, same=same)
         self._api = Api(client)
         self._writer = Writer(self._api, self._ids, enable_schedules=enable_schedules)
-        self._memberships = Memberships(vault, self._books, self._api, self._ids)
+        self._memberships = Memberships(vault, self._state, self._api, self._ids)
         self._overwrite, self._force = overwrite, force
-        self._stop, self._tell = stop, tell
+        self._stop, self._report = stop, report
         self._session = 0
 
     @property
@@ -77,20 +77,24 @@ class Restorer:
         return self._ids.same
 
     @property
-    def books(self) -> Books:
+    def state(self) -> RestoreState:
         """What was restored into the target."""
-        return self._books
+        return self._state
 
-    def expected(self, step: Step) -> How:
+    def expected(self, step: Step) -> RestoreOutcome:
         """What `step` would come to, as far as that is known without asking."""
         if _of_lookml(step):
-            return How.SKIPPED
-        entry = self._books.entry(step.type, step.id)
+            return RestoreOutcome.SKIPPED
+        entry = self._state.entry(step.type, step.id)
         if entry is None:
-            return How.UPDATED if self._ids.same else How.CREATED
-        return How.UNCHANGED if entry.complete and entry.hash == step.hash else How.UPDATED
+            return RestoreOutcome.UPDATED if self._ids.same else RestoreOutcome.CREATED
+        return (
+            RestoreOutcome.UNCHANGED
+            if entry.complete and entry.hash == step.hash
+            else RestoreOutcome.UPDATED
+        )
 
-    def run(self, steps: Iterable[Step], *, parameters: dict[str, Any]) -> Restored:
+    def run(self, steps: Iterable[Step], *, parameters: dict[str, Any]) -> RestoreReport:
         """Restore every step; go on with the last run of the same parameters if it was cut off.
 
         Raises:
@@ -98,9 +102,9 @@ class Restorer:
             OutageError: the target is down for longer than the quota waits.
             VaultDamaged, QuotaUnavailable: nothing can be relied on.
         """
-        parameters = {"target": self._books.target, **parameters}
+        parameters = {"target": self._state.target, **parameters}
         self._session = self._begin(parameters)
-        done = Restored(self._session)
+        done = RestoreReport(self._session)
         try:
             self._all(steps, done)
         except Stopped:
@@ -120,7 +124,7 @@ class Restorer:
             return last.id
         return self._vault.sessions.begin(_KIND, parameters=parameters)
 
-    def _all(self, steps: Iterable[Step], done: Restored) -> None:
+    def _all(self, steps: Iterable[Step], done: RestoreReport) -> None:
         types: set[str] = set()
         for step in steps:
             self._stop.check()
@@ -130,11 +134,11 @@ class Restorer:
             self._stop.check()
             self._note(done, self._guarded(due.type, due.id, due.run))
 
-    def _note(self, done: Restored, outcome: Outcome) -> None:
+    def _note(self, done: RestoreReport, outcome: ItemReport) -> None:
         done.add(outcome)
-        self._tell(outcome)
+        self._report(outcome)
 
-    def _guarded(self, type_: str, item_id: str, work: Callable[[], Outcome]) -> Outcome:
+    def _guarded(self, type_: str, item_id: str, work: Callable[[], ItemReport]) -> ItemReport:
         """Do it; what is wrong with this one item becomes an outcome."""
         self._writer.begin()
         try:
@@ -147,48 +151,52 @@ class Restorer:
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             # A body, ours or the server's, that is not shaped as the API says.
             status, reason = None, f"a body has another shape than expected ({error!r})"
-        self._books.fail(self._session, type_, item_id, status, reason)
-        return Outcome(type_, item_id, How.FAILED, reason=reason)
+        self._state.fail(self._session, type_, item_id, status, reason)
+        return ItemReport(type_, item_id, RestoreOutcome.FAILED, reason=reason)
 
-    def _named(self, outcome: Outcome) -> Outcome:
-        """The outcome with what was left out, which the books keep as long as it is not there."""
+    def _named(self, outcome: ItemReport) -> ItemReport:
+        """The outcome with what was left out, which the vault keeps as long as it is not there."""
         left_out = (*outcome.left_out, *self._writer.left_out)
         if not left_out:
             return outcome
         words = "; ".join(left_out)
-        self._books.fail(self._session, outcome.type, outcome.id, None, f"{_LEFT_OUT}{words}")
+        self._state.fail(self._session, outcome.type, outcome.id, None, f"{_LEFT_OUT}{words}")
         return replace(outcome, left_out=left_out)
 
-    def _one(self, step: Step) -> Outcome:
+    def _one(self, step: Step) -> ItemReport:
         if _of_lookml(step):
             reason = "it comes from LookML; deploy the project to have it there"
-            return Outcome(step.type, step.id, How.SKIPPED, reason=reason)
-        entry = self._books.entry(step.type, step.id)
+            return ItemReport(step.type, step.id, RestoreOutcome.SKIPPED, reason=reason)
+        entry = self._state.entry(step.type, step.id)
         if entry and entry.complete and entry.session == self._session:
             # An earlier run of the session did it, before it was cut off.
             left_out = self._still_left_out(step)
-            return Outcome(step.type, step.id, How.UNCHANGED, entry.new_id, left_out=left_out)
+            return ItemReport(
+                step.type, step.id, RestoreOutcome.UNCHANGED, entry.new_id, left_out=left_out
+            )
         stored = self._vault.contents.body(step.type, step.id, version=step.version)
         body = _parsed(stored)
         new_id = entry.new_id if entry else (step.id if self._ids.same else None)
         there = self._api.item(step.type, new_id) if new_id else None
         if new_id and there is not None:
             if entry and not entry.complete:
-                return self._update(stored, body, new_id, How.CREATED)
+                return self._update(stored, body, new_id, RestoreOutcome.CREATED)
             if self._is_right(stored, there, entry.hash if entry else None):
                 left_out = self._still_left_out(step)
                 self._record(stored, new_id)
                 if step.type == "user" and self._ids.same:
                     self._memberships.settled(self._session, step.id)
-                return Outcome(step.type, step.id, How.UNCHANGED, new_id, left_out=left_out)
-            return self._update(stored, body, new_id, How.UPDATED)
+                return ItemReport(
+                    step.type, step.id, RestoreOutcome.UNCHANGED, new_id, left_out=left_out
+                )
+            return self._update(stored, body, new_id, RestoreOutcome.UPDATED)
         if entry:
-            self._books.forget(step.type, step.id)
+            self._state.forget(step.type, step.id)
         return self._make(stored, body)
 
     def _still_left_out(self, step: Step) -> tuple[str, ...]:
         """What an earlier restore could not carry over."""
-        message = self._books.failure(step.type, step.id) or ""
+        message = self._state.failure(step.type, step.id) or ""
         if not message.startswith(_LEFT_OUT):
             return ()
         return tuple(message.removeprefix(_LEFT_OUT).split("; "))
@@ -201,50 +209,50 @@ class Restorer:
             return alike(stored.type, there_now, _parsed(stored))
         return restored == stored.hash
 
-    def _make(self, stored: Body, body: Fields) -> Outcome:
+    def _make(self, stored: Body, body: Fields) -> ItemReport:
         type_, item_id = stored.type, stored.id
         root = self._writer.root(body) if type_ == "folder" else None
         if root is not None:
             self._record(stored, root)
-            return Outcome(type_, item_id, How.ADOPTED, root)
+            return ItemReport(type_, item_id, RestoreOutcome.ADOPTED, root)
         fields = self._writer.fields(type_, body)
-        if self._books.intended(type_, item_id):
+        if self._state.intended(type_, item_id):
             # A run was killed, or lost the answer, at this very item.
             found = self._free(type_, self._writer.named(type_, fields, body))
             if found is not None:
-                return self._update(stored, body, found, How.CREATED)
-        self._books.intend(type_, item_id)
+                return self._update(stored, body, found, RestoreOutcome.CREATED)
+        self._state.intend(type_, item_id)
         try:
             new_id = self._writer.create(type_, fields, body)
         except RequestRefused as refusal:
-            self._books.refused(type_, item_id)
+            self._state.refused(type_, item_id)
             found = self._free(type_, self._writer.named(type_, fields, body))
             if found is None:
                 raise
             if type_ in _AUTHORED and not self._overwrite:
                 raise TakenByAnother(type_, str(body.get("title")), found) from refusal
-            return self._update(stored, body, found, How.ADOPTED)
+            return self._update(stored, body, found, RestoreOutcome.ADOPTED)
         self._record(stored, new_id, complete=False)
         self._writer.fill(type_, new_id, body, fresh=True)
         self._record(stored, new_id)
-        return Outcome(type_, item_id, How.CREATED, new_id)
+        return ItemReport(type_, item_id, RestoreOutcome.CREATED, new_id)
 
-    def _update(self, stored: Body, body: Fields, new_id: str, how: How) -> Outcome:
+    def _update(self, stored: Body, body: Fields, new_id: str, how: RestoreOutcome) -> ItemReport:
         fields = self._writer.fields(stored.type, body)
         self._record(stored, new_id, complete=False)
         self._writer.update(stored.type, new_id, fields, body)
         self._writer.fill(stored.type, new_id, body, fresh=False)
         self._record(stored, new_id)
-        return Outcome(stored.type, stored.id, how, new_id)
+        return ItemReport(stored.type, stored.id, how, new_id)
 
     def _free(self, type_: str, new_id: str | None) -> str | None:
         """`new_id` unless another item of the vault is that one there."""
-        return new_id if new_id and self._books.taken_by(type_, new_id) is None else None
+        return new_id if new_id and self._state.taken_by(type_, new_id) is None else None
 
     def _record(self, stored: Body, new_id: str, *, complete: bool = True) -> None:
         if stored.type == "user" and not complete:
             self._memberships.unsettled(stored.id)
-        self._books.record(
+        self._state.record(
             self._session, stored.type, stored.id, new_id, stored.hash, complete=complete
         )
 
@@ -272,27 +280,27 @@ class Due:
 
     type: str
     id: str
-    run: Callable[[], Outcome]
+    run: Callable[[], ItemReport]
 
 
 class Memberships:
     """Sets what `group_ids` and `role_ids` of the users in the vault say."""
 
-    def __init__(self, vault: Vault, books: Books, api: Api, ids: Ids) -> None:
+    def __init__(self, vault: Vault, state: RestoreState, api: Api, ids: Ids) -> None:
         self._vault = vault
-        self._books = books
+        self._state = state
         self._api = api
         self._ids = ids
 
     def settled(self, session: int, user: str) -> None:
         """The user is there as the vault has it, memberships included."""
         for kind in (GROUPS, ROLES):
-            self._books.record(session, kind, user, user, _AS_IT_IS, complete=True)
+            self._state.record(session, kind, user, user, _AS_IT_IS, complete=True)
 
     def unsettled(self, user: str) -> None:
         """The user was written: its memberships are to be set."""
         for kind in (GROUPS, ROLES):
-            self._books.forget(kind, user)
+            self._state.forget(kind, user)
 
     def due(self, session: int, types: Set[str]) -> Iterator[Due]:
         """What differs from what was set before, once users, or groups and roles, are restored.
@@ -306,14 +314,14 @@ class Memberships:
             if not types & {"user", type_}:
                 continue
             for row in self._vault.contents.rows("user"):
-                entry = self._books.entry("user", row.id)
+                entry = self._state.entry("user", row.id)
                 if entry is None:
                     continue
                 body = json.loads(self._vault.contents.body("user", row.id).body)
                 named = [id_text(each) or "" for each in body.get(field) or ()]
                 wanted = sorted(n for each in named if (n := self._ids.known(type_, each)))
                 mark = hashlib.sha256(json.dumps(wanted).encode()).digest()
-                known = self._books.entry(kind, row.id)
+                known = self._state.entry(kind, row.id)
                 if known is not None and known.hash == _AS_IT_IS and wanted == sorted(named):
                     continue
                 if wanted and (known is None or (known.hash, known.new_id) != (mark, entry.new_id)):
@@ -333,15 +341,15 @@ class Memberships:
         wanted: list[str],
         mark: bytes,
         left_out: tuple[str, ...],
-    ) -> Callable[[], Outcome]:
-        def run() -> Outcome:
+    ) -> Callable[[], ItemReport]:
+        def run() -> ItemReport:
             new_id = self._ids.new("user", user)
             if kind == ROLES:
                 self._api.put("PUT", f"/users/{new_id}/roles", wanted)
             else:
                 for group in wanted:
                     self._api.put("POST", f"/groups/{group}/users", {"user_id": new_id})
-            self._books.record(session, kind, user, new_id, mark, complete=True)
-            return Outcome(kind, user, How.UPDATED, new_id, left_out=left_out)
+            self._state.record(session, kind, user, new_id, mark, complete=True)
+            return ItemReport(kind, user, RestoreOutcome.UPDATED, new_id, left_out=left_out)
 
         return run

@@ -36,7 +36,7 @@ class RestoreFailure:
     last_at: str
 
 
-class Books:
+class RestoreState:
     """The tables of restores into one Looker.
 
     Args:
@@ -70,7 +70,7 @@ class Books:
         return str(row[0]) if row else None
 
     def intend(self, type_: str, item_id: str) -> None:
-        """It is about to be made: if nothing more is heard of it, it may be there or not."""
+        """It is about to be made: until it is recorded or refused, it may be there or not."""
         with self.vault.file.writing() as db:
             db.execute(
                 "INSERT OR IGNORE INTO restore_intent (target, type, id) VALUES (?, ?, ?)",
@@ -78,7 +78,7 @@ class Books:
             )
 
     def intended(self, type_: str, item_id: str) -> bool:
-        """Whether an earlier run was about to make it and was never heard of again."""
+        """Whether an earlier run was about to make it and recorded no result."""
         with self.vault.file.reading() as db:
             found = db.execute(
                 "SELECT 1 FROM restore_intent WHERE target = ? AND type = ? AND id = ?",
@@ -182,18 +182,18 @@ class Ids:
     """Ids of the vault to ids of the target.
 
     Args:
-        books: what was restored there.
+        state: what was restored there.
         same: the target is the Looker that the vault is of. What was not restored has its own id
             there then; elsewhere it is not there.
     """
 
-    def __init__(self, books: Books, *, same: bool) -> None:
-        self._books = books
+    def __init__(self, state: RestoreState, *, same: bool) -> None:
+        self._state = state
         self.same = same
 
     def known(self, type_: str, item_id: str) -> str | None:
         """The id there, or None."""
-        entry = self._books.entry(type_, item_id)
+        entry = self._state.entry(type_, item_id)
         if entry is not None:
             return entry.new_id
         return item_id if self.same else None

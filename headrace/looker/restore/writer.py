@@ -282,7 +282,7 @@ class Parts:
                     self._ids.new(type_, part[name])
 
     def query(self, body: Mapping[str, Any]) -> str:
-        """Make a query; its id. A query cannot be changed, so that a new one harms nobody."""
+        """Make a query; its id. A query cannot be changed, so that a new one does no harm."""
         answer = self._api.write("POST", "/queries", "query", to_send("query", body))
         return made_id(answer, "a query")
 

@@ -143,7 +143,7 @@ def open_snapshots(
         stop: ends waits between attempts.
 
     Raises:
-        SnapshotsUnusable: an unknown form, a file, no permission, nobody answers.
+        SnapshotsUnusable: an unknown form, a file, no permission, no answer.
     """
     try:
         store = make_store(location, s3=s3, stop=stop)

@@ -120,7 +120,7 @@ def _insert(
     )  # fmt: skip
     assert cursor.lastrowid is not None
     if item.deleted:
-        _tell(db, cursor.lastrowid, session, "deleted", at, _BY_BODY)
+        _add_event(db, cursor.lastrowid, session, "deleted", at, _BY_BODY)
     _add_body(db, cursor.lastrowid, 1, session, item, packed, at, origin)
 
 
@@ -172,11 +172,11 @@ def _standing(
         return False
     db.execute("UPDATE item SET deletion = ?, deleted_at = ? WHERE key = ?", (now, deleted_at, key))
     kind = "returned" if was in (GONE, TRASHED) and now is None else "deleted"
-    _tell(db, key, session, kind, at, _BY_BODY if now else f"shown by the server; was {was}")
+    _add_event(db, key, session, kind, at, _BY_BODY if now else f"shown by the server; was {was}")
     return kind == "returned"
 
 
-def _tell(
+def _add_event(
     db: sqlite3.Connection, key: int, session: int, kind: str, at: str, evidence: str
 ) -> None:
     db.execute(

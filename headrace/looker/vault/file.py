@@ -3,7 +3,7 @@
 Writers of this process queue for one connection, and processes wait for a `flock` on a file
 beside the vault; inside stands a short `BEGIN IMMEDIATE`. SQLite's own lock alone would do, but it
 sleeps for up to 100 ms and tries again, which is slow with dozens of writers (docs/adr/0006).
-Readers have a connection per thread and, with write-ahead logging, wait for nobody.
+Readers have a connection per thread and, with write-ahead logging, wait for no writer.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ class VaultFile:
     # -- the file -------------------------------------------------------------------------------
 
     def _create(self) -> None:
-        """Let the file appear whole: half-made, it could not be told from a foreign one."""
+        """Let the file appear whole: half-made, it would look like a foreign one."""
         if self.path.parent.exists() and not self.path.parent.is_dir():
             raise VaultUnusable(self.path, f"{self.path.parent} is not a folder")
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

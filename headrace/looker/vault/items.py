@@ -134,7 +134,7 @@ def _head(type_: str, body: bytes) -> _Head:
     try:
         return _DECODER.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        pass  # text that is not Unicode, or no JSON at all: the slower parser tells them apart
+        pass  # text that is not Unicode, or no JSON at all: the slower parser distinguishes them
     try:
         parsed = json.loads(body)
     except (ValueError, RecursionError) as error:

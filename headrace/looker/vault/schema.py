@@ -10,7 +10,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable
 
-APPLICATION_ID = 0x48524C56  # "HRLV": tells our file from any other SQLite file
+APPLICATION_ID = 0x48524C56  # "HRLV": marks our file among any other SQLite file
 
 _V1 = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;

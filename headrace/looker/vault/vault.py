@@ -34,13 +34,13 @@ from typing import Self
 
 from headrace.looker.exceptions import VaultOfAnother
 from headrace.looker.vault.bodies import Contents, pack_changed, upsert
+from headrace.looker.vault.cleanup import Removed, remove_old_versions
 from headrace.looker.vault.failures import Failures, add_failures, resolve_stored
 from headrace.looker.vault.file import VaultFile
 from headrace.looker.vault.items import Item, utc_text
 from headrace.looker.vault.listings import Listings, mark_seen
 from headrace.looker.vault.model import ITEM, Failed, Page, Upserted
 from headrace.looker.vault.sessions import Progress, Sessions, add_pages, add_todo, drop_todo
-from headrace.looker.vault.thinning import Thinned, thin
 
 
 def _now() -> datetime:
@@ -169,11 +169,11 @@ class Vault:
             drop_todo(db, session, keys)
         return done
 
-    def thin(
+    def remove_old_versions(
         self, *, keep_days: float, keep_versions: int = 1, gone: bool = False, dry_run: bool = False
-    ) -> Thinned:
-        """Let go of old history; see `headrace.looker.vault.thinning.thin`."""
-        return thin(
+    ) -> Removed:
+        """Remove old history; see `headrace.looker.vault.cleanup.remove_old_versions`."""
+        return remove_old_versions(
             self.file,
             self.now(),
             keep_days=keep_days,

@@ -1,8 +1,8 @@
-"""Letting go of old history, by age and by count. Nothing else ever removes a body.
+"""Removing old history, by age and by count. Nothing else ever removes a body.
 
-The current version of an item stays as long as the item does. Items are let go as a whole only when
-they were proven to be gone from the server long ago, and only if that is asked for. The file does
-not shrink; what comes next uses the room.
+The current version of an item stays as long as the item does. Items are removed as a whole only
+when they were proven to be gone from the server long ago, and only if that is asked for. The file
+does not shrink; what comes next uses the room.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ WHERE deletion = :gone AND deleted_at < :before GROUP BY item.key
 
 
 @dataclass(frozen=True, slots=True)
-class Thinned:
-    """What was let go, or would be: versions (those of such items included), items, bytes."""
+class Removed:
+    """What was removed, or would be: versions (those of such items included), items, bytes."""
 
     versions: int
     items: int
     freed_bytes: int
 
 
-def thin(
+def remove_old_versions(
     file: VaultFile,
     now: datetime,
     *,
@@ -48,7 +48,7 @@ def thin(
     keep_versions: int = 1,
     gone: bool = False,
     dry_run: bool = False,
-) -> Thinned:
+) -> Removed:
     """Remove versions that were replaced long ago, in short transactions.
 
     Args:
@@ -83,7 +83,7 @@ def thin(
     freed += sum(size for _, size in old)
     if not dry_run:
         _in_turns(file, [(rowid,) for rowid, _ in old], _let_versions_go)
-    return Thinned(versions, items, freed)
+    return Removed(versions, items, freed)
 
 
 def _in_turns(

@@ -4,7 +4,7 @@ import pytest
 from support.vaults import body, dashboard, new_vault, store
 
 from headrace.errors import ConfigurationError
-from headrace.looker.diff import MISSING, What, changes, differences, pair_of_sessions
+from headrace.looker.diff import MISSING, ChangeKind, changes, differences, pair_of_sessions
 from headrace.looker.vault import NoSuchSession, Vault
 
 
@@ -69,15 +69,19 @@ def test_what_became_of_each_item(vault: Vault) -> None:
     vault.listings.delete(second, "dashboard", "3", evidence="404")
     third = store(vault, dashboard(3, "t3", view_count=1), dashboard(9, "new", deleted=True))
 
-    def found(before: int, after: int, **options: bool) -> list[tuple[str, What]]:
+    def found(before: int, after: int, **options: bool) -> list[tuple[str, ChangeKind]]:
         return [(d.id, d.what) for d in differences(vault, before, after, **options)]
 
-    assert found(first, second) == [("1", What.CHANGED), ("3", What.DELETED), ("9", What.ADDED)]
-    assert ("2", What.CHANGED) in found(first, second, volatile=True)
-    assert found(second, third) == [("3", What.RETURNED), ("9", What.DELETED)]
+    assert found(first, second) == [
+        ("1", ChangeKind.CHANGED),
+        ("3", ChangeKind.DELETED),
+        ("9", ChangeKind.ADDED),
+    ]
+    assert ("2", ChangeKind.CHANGED) in found(first, second, volatile=True)
+    assert found(second, third) == [("3", ChangeKind.RETURNED), ("9", ChangeKind.DELETED)]
     # Gone and back again is the same, and what came and went in between was never there.
-    assert found(first, third) == [("1", What.CHANGED)]
-    (changed,) = (d for d in differences(vault, first, second) if d.what is What.CHANGED)
+    assert found(first, third) == [("1", ChangeKind.CHANGED)]
+    (changed,) = (d for d in differences(vault, first, second) if d.what is ChangeKind.CHANGED)
     assert [(c.path, c.before, c.after) for c in changed.changes] == [("title", "t1", "renamed")]
     assert list(differences(vault, first, second, types=["look"])) == []
 

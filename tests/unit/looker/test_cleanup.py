@@ -4,9 +4,9 @@ from pathlib import Path
 import pytest
 from support.vaults import dashboard, store
 
-from headrace.looker.diff import What, differences
+from headrace.looker.diff import ChangeKind, differences
 from headrace.looker.vault import Vault
-from headrace.looker.vault.thinning import Thinned
+from headrace.looker.vault.cleanup import Removed
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -58,14 +58,14 @@ def _versions(vault: Vault) -> dict[str, list[int]]:
 def test_what_stays(vault: Vault, days: Days, today: int, options: dict, left: dict) -> None:
     days.day = today
     before = _versions(vault)
-    said = vault.thin(**options, dry_run=True)
+    said = vault.remove_old_versions(**options, dry_run=True)
     assert _versions(vault) == before
-    done = vault.thin(**options)
+    done = vault.remove_old_versions(**options)
     assert done == said
     assert _versions(vault) == left
     assert done.versions == sum(map(len, before.values())) - sum(map(len, left.values()))
     assert done.items == len(before) - len(left)
-    assert vault.thin(**options) == Thinned(0, 0, 0)
+    assert vault.remove_old_versions(**options) == Removed(0, 0, 0)
     # Life goes on: numbers rise, and the item is known.
     store(vault, dashboard(1, "d"))
     assert vault.contents.body("dashboard", "1").version == 4
@@ -73,13 +73,13 @@ def test_what_stays(vault: Vault, days: Days, today: int, options: dict, left: d
 
 def test_what_is_no_longer_kept_is_still_a_change(vault: Vault, days: Days) -> None:
     days.day = 40
-    vault.thin(keep_days=0)
+    vault.remove_old_versions(keep_days=0)
     (one, three) = differences(vault, 1, 3)
-    assert (one.id, one.what, one.changes) == ("1", What.CHANGED, ())
-    assert (three.id, three.what) == ("3", What.DELETED)
+    assert (one.id, one.what, one.changes) == ("1", ChangeKind.CHANGED, ())
+    assert (three.id, three.what) == ("3", ChangeKind.DELETED)
 
 
 @pytest.mark.parametrize("options", [{"keep_days": -1}, {"keep_days": 0, "keep_versions": 0}])
 def test_the_present_cannot_be_let_go(vault: Vault, options: dict) -> None:
     with pytest.raises(ValueError, match="current version"):
-        vault.thin(**options)
+        vault.remove_old_versions(**options)
