@@ -111,7 +111,7 @@ def take_step(run: str, action: str) -> SotReport:
     if under_way.request.action != action:
         raise LookupError(f"run {run} is about {under_way.request.action}, not {action}")
     step = Migration(under_way.request, under_way.store, under_way.stop, under_way.progress.add)
-    return step.take(under_way.id)
+    return step.execute(under_way.id)
 
 
 def step_taken(run: SotRun[MigrateRequest]) -> SotReport:

@@ -19,7 +19,7 @@ from uuid import UUID, uuid4
 
 from headrace.sot.chain import genesis
 from headrace.sot.cql.session import CqlSession, Patience, Uncertain
-from headrace.sot.cql.tables import Bucket, Payload, bucket_of, partition, squeeze
+from headrace.sot.cql.tables import Bucket, Payload, bucket_of, compress, partition
 from headrace.sot.exceptions import DamagedLog
 from headrace.sot.store import Answer, Batch, Head, Outcome
 from headrace.sot.u64 import from_signed32, to_signed, to_signed32
@@ -211,7 +211,7 @@ class Commits:
         """As `SotStore.commit`: all are sent, then all are waited for."""
         if len({batch.symbol_id for batch in batches}) != len(batches):
             raise ValueError("at most one batch per symbol may be committed at once")
-        attempts = [_Attempt(batch, squeeze(batch.frames)) for batch in batches]
+        attempts = [_Attempt(batch, compress(batch.frames)) for batch in batches]
         for attempt in attempts:
             self._send(attempt)
         return [self._outcome(attempt) for attempt in attempts]

@@ -8,7 +8,7 @@ from typing import Any, Final
 from headrace.sot.chain import DIGEST_BYTES, Position
 from headrace.sot.cql.chains import Chains
 from headrace.sot.cql.session import CqlSession
-from headrace.sot.cql.tables import BadPayload, Bucket, Payload, expand, partition
+from headrace.sot.cql.tables import BadPayload, Bucket, Payload, decompress, partition
 from headrace.sot.exceptions import DamagedLog
 from headrace.sot.record import U64_MAX
 from headrace.sot.store import Block
@@ -98,7 +98,7 @@ class Scan:
             raise self._damaged(bucket, reason, first_seq, last_seq)
         payload = Payload(row.codec, row.raw_bytes, from_signed(row.checksum), row.frames)
         try:
-            frames = expand(payload)
+            frames = decompress(payload)
         except BadPayload as bad:
             raise self._damaged(bucket, str(bad), first_seq, last_seq) from bad
         return Block(

@@ -234,7 +234,7 @@ class Payload:
     stored: bytes
 
 
-def squeeze(frames: bytes) -> Payload:
+def compress(frames: bytes) -> Payload:
     """The payload of a run."""
     stored = pa.Codec("zstd", _ZSTD_LEVEL).compress(frames, asbytes=True)
     codec = CODEC_ZSTD
@@ -243,7 +243,7 @@ def squeeze(frames: bytes) -> Payload:
     return Payload(codec, len(frames), xxh3_64_intdigest(stored), stored)
 
 
-def expand(payload: Payload) -> bytes:
+def decompress(payload: Payload) -> bytes:
     """The run of a payload.
 
     Raises:

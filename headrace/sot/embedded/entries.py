@@ -168,14 +168,14 @@ def unpack(data: bytes, magic: bytes = HEADER_MAGIC) -> Entry:
     )
 
 
-def squeeze(raw: bytes) -> tuple[int, bytes]:
+def compress(raw: bytes) -> tuple[int, bytes]:
     """The codec used, and the payload under it."""
     if len(raw) < 64:
         return CODEC_NONE, raw
     return CODEC_ZSTD, pa.Codec("zstd", _ZSTD_LEVEL).compress(raw, asbytes=True)
 
 
-def expand(entry: Entry, stored: bytes) -> bytes:
+def decompress(entry: Entry, stored: bytes) -> bytes:
     """The payload of `entry` from its stored form.
 
     Raises:
@@ -207,7 +207,7 @@ def make(
     digest: bytes = NO_DIGEST,
 ) -> tuple[Entry, bytes]:
     """An entry not yet placed, and its stored payload: all the work that needs no lock."""
-    codec, stored = squeeze(raw)
+    codec, stored = compress(raw)
     entry = Entry(
         kind=kind,
         symbol_id=symbol_id,

@@ -31,7 +31,7 @@ from headrace.sot.embedded.entries import (
     Found,
     TornTail,
     check_of,
-    expand,
+    decompress,
     unpack,
     walk,
 )
@@ -153,7 +153,7 @@ class Volume:
             rest = os.pread(descriptor, entry.size_bytes - HEADER_BYTES, offset + HEADER_BYTES)
             if rest[entry.stored_bytes :] != entry.packed(TRAILER_MAGIC):
                 raise BadEntry("its second header differs from its first")
-            return entry, expand(entry, rest[: entry.stored_bytes])
+            return entry, decompress(entry, rest[: entry.stored_bytes])
         except BadEntry as error:
             raise damage_at(self.path, offset, str(error), entry) from error
         except OSError as error:

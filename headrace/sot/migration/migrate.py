@@ -115,7 +115,7 @@ class Migration:
     problems: list[str] = field(default_factory=list)
     details: dict[str, Any] = field(default_factory=dict)
 
-    def take(self, run: str) -> SotReport:
+    def execute(self, run: str) -> SotReport:
         """Do what the request says.
 
         Raises:

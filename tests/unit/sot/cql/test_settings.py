@@ -3,7 +3,7 @@
 import pytest
 
 from headrace.sot.cql.settings import PASSWORD_VARIABLE, USERNAME_VARIABLE, parse_location
-from headrace.sot.cql.tables import BadPayload, Payload, expand, squeeze
+from headrace.sot.cql.tables import BadPayload, Payload, compress, decompress
 from headrace.sot.exceptions import StoreMisconfigured
 
 
@@ -56,7 +56,7 @@ def test_what_cannot_work_is_named(location, word):
 
 @pytest.mark.parametrize("frames", [b"", b"x", b"frame " * 5000, bytes(range(256)) * 3])
 def test_a_payload_comes_back(frames):
-    assert expand(squeeze(frames)) == frames
+    assert decompress(compress(frames)) == frames
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_a_payload_comes_back(frames):
     ],
 )
 def test_a_payload_that_was_changed_is_not_believed(change, word):
-    good = squeeze(b"frame " * 500)
+    good = compress(b"frame " * 500)
     fields = {name: getattr(good, name) for name in ("codec", "raw_bytes", "checksum", "stored")}
     with pytest.raises(BadPayload, match=word):
-        expand(Payload(**(fields | change)))
+        decompress(Payload(**(fields | change)))

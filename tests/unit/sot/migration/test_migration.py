@@ -68,7 +68,7 @@ def new(tmp_path: Path) -> Iterator[EmbeddedStore]:
 
 def step(old: OldLog, new: Any, action: str, **fields: Any) -> Any:
     request = MigrateRequest(store="x", old=old.location, action=action, **fields)
-    return Migration(request, new, StopEvent(), lambda _: None).take("run")
+    return Migration(request, new, StopEvent(), lambda _: None).execute("run")
 
 
 def source(tmp_path: Path, records: list[bytes]) -> str:
@@ -360,7 +360,7 @@ def test_a_write_without_a_source_makes_no_old_log(tmp_path: Path, new: Embedded
             store="x", old=str(tmp_path / "fresh"), action="write", source=given
         )
         with pytest.raises(ConfigurationError):
-            Migration(request, new, StopEvent(), lambda _: None).take("run")
+            Migration(request, new, StopEvent(), lambda _: None).execute("run")
         assert not (tmp_path / "fresh").exists()
 
 
@@ -373,7 +373,7 @@ def test_a_stop_ends_a_write_with_both_logs_alike(
     request = MigrateRequest(
         store="x", old=old.location, action="write", source=source(tmp_path, CHAIN), batch=10
     )
-    report = Migration(request, new, stop, lambda _: stop.set()).take("run")
+    report = Migration(request, new, stop, lambda _: stop.set()).execute("run")
     assert report.stopped
     assert old.head().next_seq < 300
     assert compare(old, new).equal
