@@ -183,7 +183,7 @@ class Documents:
         with _REGISTERING:
             kind = self._kind
             if kind._block_type_id is None or kind._block_schema_id is None:
-                kind.register_type_and_schema(_sync=True)
+                kind.register_type_and_schema(_sync=True)  # type: ignore[call-arg]
             if kind._block_type_id is None or kind._block_schema_id is None:
                 raise RuntimeError("Prefect registered a block type without an id")
             return kind._block_type_id, kind._block_schema_id

@@ -5,7 +5,7 @@ Audits, repairs, fetches (as a backfill does) and audits again, mapped over the 
 
 from __future__ import annotations
 
-from prefect.states import State
+from prefect.client.schemas import State
 
 from headrace.audit.report import AuditReport
 from headrace.audit.request import AuditRequest

@@ -10,7 +10,7 @@ commits what is complete every ten seconds. All requests share one quota.
 
 from __future__ import annotations
 
-from prefect.states import State
+from prefect.client.schemas import State
 
 from headrace.pull.report import Summary
 from headrace.pull.request import PullRequest

@@ -10,7 +10,7 @@ run while a backfill of the same product does, and goes first at the quota.
 
 from __future__ import annotations
 
-from prefect.states import State
+from prefect.client.schemas import State
 
 from headrace.pull.report import Summary
 from headrace.pull.request import IngestRequest

@@ -10,7 +10,7 @@ All requests share one quota, and one writer stores what comes.
 
 from __future__ import annotations
 
-from prefect.states import State
+from prefect.client.schemas import State
 
 from headrace.looker.extract.receipts import ExtractSummary, refused
 from headrace.looker.extract.request import ExtractRequest

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prefect.states import State
+from prefect.client.schemas import State
 
 from headrace.sot.reports import SotReport
 from headrace.sot.requests import VerifyRequest

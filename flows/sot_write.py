@@ -9,7 +9,7 @@ chains are saved as a block on the way and at the end.
 
 from __future__ import annotations
 
-from prefect.states import State
+from prefect.client.schemas import State
 
 from headrace.sot.reports import SotReport, refused
 from headrace.sot.requests import WriteRequest

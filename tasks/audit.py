@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from prefect import Task
-from prefect.states import Completed, Failed, State
-from prefect.task_runners import ThreadPoolTaskRunner
+from prefect.client.schemas import State
+from prefect.states import Completed, Failed
 
 from headrace.audit.auditor import audited
 from headrace.audit.report import AuditReport, Healing, ProductAudit, Repair, RepairReceipt
@@ -27,7 +27,7 @@ from tasks.events import emit_gaps
 from tasks.kernel import find_run
 from tasks.prefect_defaults import task
 from tasks.pull import pull_products
-from tasks.waves import map_in_waves
+from tasks.waves import map_in_waves, thread_pool
 
 
 @task(
@@ -120,7 +120,7 @@ def _fetched(audit: Audit, products: Sequence[str]) -> tuple[ProductReceipt, ...
 def _mapped(audit: Audit, task: Task[..., Any], products: Sequence[str]) -> dict[str, Any]:
     """What the task returned for each product; a crashed one its error, one called off None."""
     workers = audit.request.workers
-    with ThreadPoolTaskRunner(max_workers=workers) as pool:
+    with thread_pool(workers) as pool:
         ended = map_in_waves(
             pool,
             task,

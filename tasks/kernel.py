@@ -28,9 +28,10 @@ from prefect.artifacts import (
     update_progress_artifact,
 )
 from prefect.client.orchestration import get_client
+from prefect.client.schemas import State
 from prefect.context import FlowRunContext
 from prefect.runtime import flow_run
-from prefect.states import Cancelled, Completed, Failed, State
+from prefect.states import Cancelled, Completed, Failed
 
 from blocks.api import API_ERRORS, events_refusal, require_api
 from headrace.metrics import publishing
@@ -288,7 +289,9 @@ def _of_all_attempts(report: Told) -> Told:
         report = report.plus(json.loads(kept))
     try:
         with get_client(sync_client=True) as client:
-            labels = {_COUNTS_LABEL: json.dumps(report.counts())}
+            labels: dict[str, bool | int | float | str] = {
+                _COUNTS_LABEL: json.dumps(report.counts())
+            }
             client.update_flow_run_labels(context.flow_run.id, labels)
     except API_ERRORS as error:
         log.info("a retry of this run will not know what it did: %s", error)

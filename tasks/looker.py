@@ -9,8 +9,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from prefect.states import Completed, Failed, State
-from prefect.task_runners import ThreadPoolTaskRunner
+from prefect.client.schemas import State
+from prefect.states import Completed, Failed
 
 from headrace.looker.exceptions import CheckpointUnusable
 from headrace.looker.extract.checkpoint import TypeCheckpoint
@@ -24,7 +24,7 @@ from tasks import kernel
 from tasks.kernel import ProgressArtifact, find_run
 from tasks.looker_run import Extraction
 from tasks.prefect_defaults import task
-from tasks.waves import map_in_waves
+from tasks.waves import map_in_waves, thread_pool
 
 log = logging.getLogger(__name__)
 
@@ -75,7 +75,7 @@ def extract_types(run: Extraction) -> list[TypeReceipt]:
     order = sorted(chosen, key=lambda type_: type_ not in _LARGE_FIRST)
     order.sort(key=lambda type_: _LARGE_FIRST.index(type_) if type_ in _LARGE_FIRST else 99)
     width = min(_TYPES_AT_ONCE, run.request.workers, len(order))
-    with ProgressArtifact(run.progress) as shown, ThreadPoolTaskRunner(max_workers=width) as pool:
+    with ProgressArtifact(run.progress) as shown, thread_pool(width) as pool:
         for ended in map_in_waves(
             pool,
             extract_type,
@@ -141,7 +141,7 @@ def _mapped(
 ) -> Iterable[RangeReceipt]:
     """Send the pieces out in waves, and save the checkpoint from time to time."""
     width, due_s = run.request.workers, time.monotonic() + _COMMIT_S
-    with ThreadPoolTaskRunner(max_workers=width) as pool:
+    with thread_pool(width) as pool:
         for ended in map_in_waves(
             pool,
             do_piece,

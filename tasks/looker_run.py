@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -146,7 +146,7 @@ def open_extraction(request: ExtractRequest) -> Iterator[Extraction]:
         yield run
 
 
-def _still_ours(lease: Lease) -> object:
+def _still_ours(lease: Lease) -> Callable[[], None]:
     """Looks at the lease before every transaction, and asks its store once a second."""
     asked_s = 0.0
 

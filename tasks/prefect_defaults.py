@@ -39,7 +39,7 @@ _COMMON: dict[str, Any] = {
 
 def flow(*, name: str) -> Callable[[Callable[P, R]], Flow[P, R]]:
     """Make a function a flow of this name."""
-    runner = ThreadPoolTaskRunner(max_workers=sys.maxsize)  # Prefect's own, without a setting
+    runner: Any = ThreadPoolTaskRunner(max_workers=sys.maxsize)  # Prefect's own, without a setting
 
     def decorate(function: Callable[P, R]) -> Flow[P, R]:
         return prefect.flow(

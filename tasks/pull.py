@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import Any, TypeVar
 
 from prefect import Task
+from prefect.client.schemas import State
 from prefect.runtime import task_run
-from prefect.states import Completed, Failed, State
-from prefect.task_runners import ThreadPoolTaskRunner
+from prefect.states import Completed, Failed
 
 from headrace.errors import HeadraceError
 from headrace.exchange.planning import Chunk, page_count
@@ -25,7 +25,7 @@ from tasks.events import emit_if_up_to_date
 from tasks.kernel import ProgressArtifact, announce
 from tasks.prefect_defaults import task
 from tasks.pull_run import Run, run_of
-from tasks.waves import Ended, map_in_waves
+from tasks.waves import Ended, map_in_waves, thread_pool
 
 log = logging.getLogger(__name__)
 
@@ -110,7 +110,7 @@ def _pulled(run: Run, product: str, *, above: int = 0) -> ProductReceipt:
 def _map_chunks(run: Run, job: ProductJob) -> None:
     """Send the chunks out in waves; keep what comes back, and commit from time to time."""
     width = run.pool_width
-    with ThreadPoolTaskRunner(max_workers=width) as pool:
+    with thread_pool(width) as pool:
         for ended in map_in_waves(
             pool,
             fetch_chunk,
@@ -160,7 +160,7 @@ def plan_products(run: Run) -> list[PlanReceipt]:
 
 
 def _mapped(run: Run, task: Task[..., Any]) -> Iterator[Ended[str] | None]:
-    with ThreadPoolTaskRunner(max_workers=run.request.workers) as pool:
+    with thread_pool(run.request.workers) as pool:
         yield from map_in_waves(
             pool,
             task,

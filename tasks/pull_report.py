@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from prefect.states import State
+from prefect.client.schemas import State
 from prefect.utilities.urls import url_for
 
 from headrace.lake.names import product_prefix

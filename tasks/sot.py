@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from prefect.states import State
+from prefect.client.schemas import State
 
 from blocks.resolve import sot_store_of
 from headrace.errors import ConfigurationError

@@ -7,8 +7,8 @@ import threading
 import time
 from dataclasses import dataclass
 
-from prefect.states import Completed, Failed, State
-from prefect.task_runners import ThreadPoolTaskRunner
+from prefect.client.schemas import State
+from prefect.states import Completed, Failed
 
 from headrace.errors import HeadraceError
 from headrace.lake.s3_settings import s3_from_environment
@@ -24,7 +24,7 @@ from headrace.sot.writing.write import WriteReport, write_stream
 from tasks.kernel import ProgressArtifact
 from tasks.prefect_defaults import task
 from tasks.sot_run import SotRun
-from tasks.waves import map_in_waves
+from tasks.waves import map_in_waves, thread_pool
 
 log = logging.getLogger(__name__)
 
@@ -160,7 +160,7 @@ def write_shards(run: SotRun[WriteRequest]) -> WriteReport:
     try:
         shards = run.request.shards
         bar_shown = ProgressArtifact(run.progress, "headrace-sot-progress", ends_full=True)
-        with ThreadPoolTaskRunner(max_workers=shards) as pool, bar_shown as bar:
+        with thread_pool(shards) as pool, bar_shown as bar:
             save_at = time.monotonic() + SAVE_HEADS_S
             # Not the run's stop: a shard ends when what was read is durable, and not before.
             for _ in map_in_waves(

@@ -21,6 +21,11 @@ from headrace.stopping import StopEvent
 Call = TypeVar("Call")
 
 
+def thread_pool(width: int) -> ThreadPoolTaskRunner[Any]:
+    """A pool of `width` threads for mapped tasks."""
+    return ThreadPoolTaskRunner(max_workers=width)
+
+
 class Ended(Generic[Call]):
     """One call that ended: what it was asked, and what it returned or raised.
 
@@ -35,7 +40,7 @@ class Ended(Generic[Call]):
 
 
 def map_in_waves(
-    pool: ThreadPoolTaskRunner,
+    pool: ThreadPoolTaskRunner[Any],
     task: Task[..., Any],
     calls: Iterator[Call],
     *,
@@ -83,7 +88,7 @@ def _call_off(out: Iterable[PrefectConcurrentFuture[Any]]) -> None:
 
 
 def _send(
-    pool: ThreadPoolTaskRunner,
+    pool: ThreadPoolTaskRunner[Any],
     task: Task[..., Any],
     wave: list[Call],
     as_parameters: Any,
@@ -93,7 +98,8 @@ def _send(
     rows = [as_parameters(call) for call in wave]
     mapped = {name: [row[name] for row in rows] for name in rows[0]}
     constant = {name: unmapped(value) for name, value in fixed.items()}
-    futures = pool.map(task, {**mapped, **constant})
+    # Typed by Prefect as futures of futures.
+    futures: list[Any] = list(pool.map(task, {**mapped, **constant}))
     for call, future in zip(wave, futures, strict=True):
         # Bound now: the loop's variables will have moved on when the future ends.
         future.wrapped_future.add_done_callback(
