@@ -102,13 +102,13 @@ def stop_instead_of_dying() -> None:
     SqliteLeases._swap = swap_awake
     faults.os = SimpleNamespace(kill=stop, getpid=os.getpid, environ=os.environ)
     faults.KILL_POINTS["publish"] = "the guard has allowed it, the file has no name yet"
-    link = local._link
+    link = local.publish_new
 
     def stopped_link(temporary: Path, path: Path) -> bool:
         faults.kill_point("publish")
         return link(temporary, path)
 
-    local._link = stopped_link
+    local.publish_new = stopped_link
 
 
 if __name__ == "__main__":
