@@ -41,7 +41,7 @@ def asked_again(
     Raises:
         AnotherHistory, LakeAhead, ExchangeError: a hole could not be asked for.
         PartUnreadable, StoreError: the lake failed.
-        LeaseLost: somebody else has taken over.
+        LeaseLost: another process has taken over.
         Stopped: the stop event was set.
     """
     footers = raw.footers(raw.parts(product).parts)

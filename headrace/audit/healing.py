@@ -11,7 +11,7 @@ becomes missing.
    beginning with a page; where they differ, both are set aside.
 4. Holes of a page or more that an older version recorded are asked for again; see
    `headrace.audit.doubts`.
-5. The checkpoint is made anew from the lake, if it disagrees.
+5. The checkpoint is rebuilt from the lake, if it disagrees.
 """
 
 from __future__ import annotations

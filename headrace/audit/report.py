@@ -164,7 +164,7 @@ class RepairReceipt:
 
     Args:
         repairs: the steps done.
-        status: done, failed, or running_elsewhere if somebody else holds the product's lease.
+        status: done, failed, or running_elsewhere if another run holds the product's lease.
         error: why not everything was done.
     """
 
@@ -216,7 +216,7 @@ class Healing:
         return lines
 
     def elsewhere(self) -> set[str]:
-        """The products that somebody else was at."""
+        """The products that another run worked on."""
         receipts: tuple[RepairReceipt | ProductReceipt, ...] = (*self.repaired, *self.fetched)
         return {each.product for each in receipts if each.status is Status.RUNNING_ELSEWHERE}
 

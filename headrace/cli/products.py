@@ -23,7 +23,7 @@ def products(
     base_url: Annotated[
         str, typer.Option(help="Address of the exchange. [HEADRACE_COINBASE_URL]")
     ] = "",
-    rate: Annotated[list[str], typer.Option(help="What the exchange allows. [HEADRACE_RATE]")] = [],  # noqa: B006 - typer reads it, nobody changes it
+    rate: Annotated[list[str], typer.Option(help="What the exchange allows. [HEADRACE_RATE]")] = [],  # noqa: B006 - typer reads it, it is never changed
     as_json: Annotated[
         bool, typer.Option("--json", help="One JSON array on stdout, nothing else.")
     ] = False,

@@ -48,7 +48,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    # Loading boto3 takes longer than finding out that somebody else holds the lease.
+    # Loading boto3 takes longer than finding out that another run holds the lease.
     if name == "DynamoLeases":
         from headrace.leases.dynamodb import DynamoLeases
 

@@ -113,7 +113,7 @@ class LeaseStore(ABC):
             run_id: whose it is from now on; the same run's if left out.
 
         Raises:
-            LeaseLost: it is over, released or somebody else's.
+            LeaseLost: it is over, released or another's.
             LeaseStoreUnavailable: the store did not answer; the lease lasts until its old end.
             InvalidLease: unusable run id.
         """
@@ -130,7 +130,7 @@ class LeaseStore(ABC):
         """Ask the store whether the lease is still ours: the question before every commit.
 
         Raises:
-            LeaseLost: it is over, released or somebody else's.
+            LeaseLost: it is over, released or another's.
             LeaseStoreUnavailable: the store did not answer, so nothing may be committed now.
         """
         self._own(grant)

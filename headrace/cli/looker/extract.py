@@ -84,7 +84,7 @@ def retry(
     types: Types = None,
     vault: VaultPath = None,
     base_url: BaseUrl = "",
-    rate: Rate = [],  # noqa: B006 - typer reads it, nobody changes it
+    rate: Rate = [],  # noqa: B006 - typer reads it, it is never changed
     outage_limit_s: OutageLimit = OUTAGE_LIMIT_S,
     as_json: Json = False,
 ) -> None:
@@ -142,7 +142,7 @@ def verify(
     ] = False,
     vault: VaultPath = None,
     base_url: BaseUrl = "",
-    rate: Rate = [],  # noqa: B006 - typer reads it, nobody changes it
+    rate: Rate = [],  # noqa: B006 - typer reads it, it is never changed
     outage_limit_s: OutageLimit = OUTAGE_LIMIT_S,
     as_json: Json = False,
 ) -> None:

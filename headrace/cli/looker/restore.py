@@ -67,7 +67,7 @@ def restore(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     vault: VaultPath = None,
     base_url: BaseUrl = "",
-    rate: Rate = [],  # noqa: B006 - typer reads it, nobody changes it
+    rate: Rate = [],  # noqa: B006 - typer reads it, it is never changed
     outage_limit_s: OutageLimit = OUTAGE_LIMIT_S,
     as_json: Json = False,
 ) -> None:

@@ -24,7 +24,7 @@ from headrace.sim.limits import Limit
 from headrace.sim.looker.changes import Change, parse_change
 from headrace.sim.looker.faults import LookerFault, parse_looker_fault
 
-#: How many of each kind there are unless somebody says otherwise. Explores are per model.
+#: How many of each kind there are by default. Explores are per model.
 DEFAULT_COUNTS: Mapping[str, int] = {
     "user": 10,
     "group": 4,
