@@ -51,6 +51,8 @@ class ForgivingStream(io.TextIOWrapper):
     """Text that goes nowhere, from the first error of this kind on."""
 
     forgiven: type[OSError] = BrokenPipeError
+    #: The stream in whose place it stands; a logger that was set up before still writes to that.
+    original: TextIO | None = None
 
     def write(self, text: str) -> int:
         """Write, or leave it."""
@@ -80,13 +82,13 @@ def _forgiving(stream: Any, forgiven: type[OSError]) -> Any:
     encoding, buffered = stream.encoding, stream.line_buffering
     through = stream.write_through
     wrapped = ForgivingStream(
-        stream.detach(),
+        stream.buffer,
         encoding=encoding,
         errors=REPLACING,
         line_buffering=buffered,
         write_through=through,
     )
-    wrapped.forgiven = forgiven
+    wrapped.forgiven, wrapped.original = forgiven, stream
     return wrapped
 
 
