@@ -100,6 +100,7 @@ def test_a_host_that_refuses_us_ends_the_run_with_one_message(tmp_path):
         assert sim.stats()["by_status"]["200"] <= 129 + 3 + 10 + 6
 
 
+@pytest.mark.long
 def test_one_bad_page_is_all_that_is_missing(tmp_path):
     lake = tmp_path / "lake"
     with SimulatedExchange("A-USD:12000", "B-USD:12000") as sim:
