@@ -268,7 +268,7 @@ def conclude(run: PipelineRun[Any], report: Told, *, links: str = "") -> State[T
     for ended in run.on_end:
         ended(report)
     _publish(report, links)
-    return conclude_refused(report)
+    return finish(report)
 
 
 #: The label of a flow run that keeps what its attempts have done so far, as JSON.
@@ -298,8 +298,8 @@ def _of_all_attempts(report: Told) -> Told:
     return report
 
 
-def conclude_refused(report: Told) -> State[Told]:
-    """End a run that could not begin, since another works on the same."""
+def finish(report: Told) -> State[Told]:
+    """How every run ends, also one that could not begin: a log line, the observers, the state."""
     log_end(report)
     for observer in _OBSERVERS:
         observer.ended(report)

@@ -12,7 +12,7 @@ from prefect.runtime import flow_run
 from headrace.leases import LeaseHeld
 from headrace.run.parameters import Parameters
 from headrace.run.report import Report
-from tasks.kernel import conclude_refused, ui_url
+from tasks.kernel import finish, ui_url
 from tasks.prefect_defaults import flow
 
 Asked = TypeVar("Asked", bound=Parameters)
@@ -56,7 +56,7 @@ def pipeline(
                 if refused is None:
                     raise
                 report = refused(asked, held, run_id=str(flow_run.id), ui_url=ui_url())
-                return conclude_refused(report)
+                return finish(report)
 
         flow_function.__name__ = run.__name__
         flow_function.__qualname__ = run.__qualname__

@@ -17,7 +17,7 @@ page that meets what lies above
     Its newest row is `c - 1`, or it shows a known row from *c* on again. No id is left between it
     and what is known above, but those between two adjacent rows of this one answer.
 page that begins lower
-    Cut at the front, from an old replica, or below a true hole: nobody can tell which. It proves
+    Cut at the front, from an old replica, or below a true hole: that is open. It proves
     nothing of the ids between its newest row and *c*. An answer that shows a row on either side of
     them is asked for, and decides. A failure if an id is known in between.
 page with ids at or above its cursor

@@ -218,7 +218,7 @@ def _same(stored: Any, planned: PlannedSchedule) -> bool:
 
 
 def _new(schedule: PlannedSchedule) -> DeploymentScheduleCreate:
-    # Off: serving starts no work that nobody has asked for.
+    # Off: serving starts no work by itself.
     return DeploymentScheduleCreate(schedule=_times(schedule), active=False, slug=schedule.key)
 
 
