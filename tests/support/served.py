@@ -99,11 +99,16 @@ class Server:
             data=None if body is None else json.dumps(body).encode(),
             headers={"Content-Type": "application/json"},
         )
-        try:
-            with urllib.request.urlopen(request, timeout=60) as answer:
-                content = answer.read()
-        except urllib.error.HTTPError as error:
-            raise Refused(error.code, error.read().decode()) from error
+        # A server whose SQLite file is busy answers 503; Prefect's own clients ask again, too.
+        for attempt in range(1, 6):
+            try:
+                with urllib.request.urlopen(request, timeout=60) as answer:
+                    content = answer.read()
+                break
+            except urllib.error.HTTPError as error:
+                if error.code != 503 or attempt == 5:
+                    raise Refused(error.code, error.read().decode()) from error
+                time.sleep(attempt)
         return json.loads(content) if content else None
 
     def deployment(self, name: str) -> dict[str, Any]:
