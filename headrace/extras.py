@@ -9,12 +9,14 @@ from typing import Literal
 
 from headrace.errors import ConfigurationError
 
-Extra = Literal["cql", "looker"]
+Extra = Literal["cql", "looker", "unified", "dask"]
 
 #: What each extra of `pyproject.toml` brings, and what it is for.
 _PACKAGES: dict[Extra, tuple[str, str]] = {
     "cql": ("cassandra", "a store at cql:// needs the CQL driver"),
     "looker": ("looker_sdk", "a Looker needs its SDK"),
+    "unified": ("deltalake", "the unified lake needs deltalake and duckdb"),
+    "dask": ("prefect_dask", "work on a Dask cluster needs prefect-dask"),
 }
 
 
