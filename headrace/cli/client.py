@@ -42,7 +42,7 @@ def with_client(ask: Callable[[Any], Awaitable[Any]]) -> Any:
 
 def next_step(error: BaseException | None) -> str:
     """What to do about an error of the Prefect API."""
-    from headrace.doctor.checks.api import LOGIN_HINT
+    from headrace.doctor.checks.prefect import LOGIN_HINT
 
     status = getattr(getattr(error, "response", None), "status_code", None)
     if status in (401, 403):

@@ -18,7 +18,7 @@ from headrace.cli.server.address import api_url
 from headrace.cli.server.configured import configured_api
 from headrace.cli.server.environment import client_environment
 from headrace.cli.server.state import SERVER, ProcessRecord
-from headrace.doctor import CHECKS, Api, Examined, Looked, Severity, examine
+from headrace.doctor import CHECKS, Api, CheckResult, Severity, Target, run_checks
 from headrace.doctor.runner import LIMIT_S
 from headrace.errors import ConfigurationError
 from headrace.lake import Store
@@ -55,33 +55,33 @@ def doctor(
     """
     try:
         settings = load_settings()
-        examined = examined_with(settings, lake=lake, base_url=base_url, rate=rate)
+        target = target_of(settings, lake=lake, base_url=base_url, rate=rate)
     except ConfigurationError as error:
         # Without settings there is nothing to look at, and that is what was found.
         _show_refusal(error, as_json=as_json)
         raise typer.Exit(Exit.FAILED) from error
-    looked = []
-    for result in examine(CHECKS, examined, limit_s=limit_s):
-        looked.append(result)
+    results = []
+    for result in run_checks(CHECKS, target, limit_s=limit_s):
+        results.append(result)
         if not as_json:
             _show(result)
-    bad = any(result.severity is Severity.PROBLEM for result in looked)
+    bad = any(result.severity is Severity.PROBLEM for result in results)
     if as_json:
-        typer.echo(json.dumps({"ok": not bad, "checks": [_as_dict(result) for result in looked]}))
+        typer.echo(json.dumps({"ok": not bad, "checks": [_as_dict(result) for result in results]}))
     else:
-        _show_end(looked)
+        _show_end(results)
     raise typer.Exit(Exit.FAILED if bad else Exit.DONE)
 
 
-def examined_with(settings: Settings, *, lake: str, base_url: str, rate: str) -> Examined:
-    """What there is to examine, found without making anything.
+def target_of(settings: Settings, *, lake: str, base_url: str, rate: str) -> Target:
+    """What is to be checked, found without making anything.
 
     Raises:
         ConfigurationError: a settings file of Prefect's cannot be read.
     """
     home = settings.home.expanduser().absolute() / "prefect"
     place = lake or settings.lake
-    return Examined(
+    return Target(
         settings=settings,
         lake=place,
         base_url=base_url or settings.coinbase_url,
@@ -135,7 +135,7 @@ def _store_of_block(place: str, home: Path) -> Store:
     return lake_of(place).store()
 
 
-def _show(result: Looked) -> None:
+def _show(result: CheckResult) -> None:
     console = Console()
     for finding in result.findings:
         line = Text(f"{finding.severity.value:8}", style=_STYLES[finding.severity])
@@ -145,8 +145,8 @@ def _show(result: Looked) -> None:
             console.print(Text(f"{'':20}-> {finding.remedy}"), soft_wrap=True)
 
 
-def _show_end(looked: list[Looked]) -> None:
-    found = [finding.severity for result in looked for finding in result.findings]
+def _show_end(results: list[CheckResult]) -> None:
+    found = [finding.severity for result in results for finding in result.findings]
     problems, warnings = found.count(Severity.PROBLEM), found.count(Severity.WARNING)
     verdict = "runs will not work" if problems else "runs will work"
     typer.echo(f"{problems} problems, {warnings} warnings: {verdict}")
@@ -162,7 +162,7 @@ def _show_refusal(error: ConfigurationError, *, as_json: bool) -> None:
         typer.echo(f"problem settings    {error}")
 
 
-def _as_dict(result: Looked) -> dict[str, Any]:
+def _as_dict(result: CheckResult) -> dict[str, Any]:
     return {
         "check": result.check,
         "severity": result.severity.value,

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from headrace.errors import ConfigurationError
 from headrace.exchange.transport import quota_name
-from headrace.metrics import CATALOGUE, MetricsSettingError, check_metrics
+from headrace.metrics import CATALOGUE, MetricsSettingError, parse_sink
 from headrace.metrics.alarms import Thresholds, prometheus_rules, put_alarms
 from headrace.settings import load_settings
 
@@ -47,7 +47,7 @@ def alarms() -> None:
 @app.command("list")
 def list_metrics(as_json: Json = False) -> None:
     """List every metric: its names, its unit, and where metrics go at the moment."""
-    kind, where = check_metrics(load_settings().metrics)
+    kind, where = parse_sink(load_settings().metrics)
     if as_json:
         rows = [_as_dict(metric) for metric in CATALOGUE]
         typer.echo(json.dumps({"sink": kind, "where": where or None, "metrics": rows}))
@@ -135,7 +135,7 @@ def prometheus(
 
 def _configured_namespace() -> str:
     setting = load_settings().metrics
-    kind, where = check_metrics(setting)
+    kind, where = parse_sink(setting)
     if kind != "cloudwatch":
         raise MetricsSettingError(setting, "metrics do not go to CloudWatch; give --namespace")
     return where

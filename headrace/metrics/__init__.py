@@ -16,7 +16,7 @@ from headrace.metrics.catalogue import CATALOGUE, Kind, Metric
 from headrace.metrics.distribution import Distribution
 from headrace.metrics.exceptions import MetricsSettingError, SinkError
 from headrace.metrics.meter import Meter, Point
-from headrace.metrics.opening import check_metrics, open_sink, publishing
+from headrace.metrics.opening import open_sink, parse_sink, publishing
 from headrace.metrics.publisher import Publisher, Sink
 
 __all__ = [
@@ -30,7 +30,7 @@ __all__ = [
     "Publisher",
     "Sink",
     "SinkError",
-    "check_metrics",
     "open_sink",
+    "parse_sink",
     "publishing",
 ]

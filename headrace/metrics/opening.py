@@ -19,7 +19,7 @@ _NAMESPACE = re.compile(r"(?!AWS/)[A-Za-z0-9._/#-][A-Za-z0-9._/#: -]{0,254}")
 PATIENCE_S = 5.0
 
 
-def check_metrics(text: str) -> tuple[str, str]:
+def parse_sink(text: str) -> tuple[str, str]:
     """The kind of sink (`none`, `prometheus`, `cloudwatch`), and its file or namespace.
 
     Raises:
@@ -45,7 +45,7 @@ def open_sink(text: str, *, most_products: int) -> Sink | None:
     Raises:
         MetricsSettingError: it means none.
     """
-    kind, where = check_metrics(text)
+    kind, where = parse_sink(text)
     if kind == "prometheus":
         from headrace.metrics.prometheus import PrometheusFile
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from headrace.doctor import Examined, Severity
-from headrace.doctor.asking import NoAnswer, ask
-from headrace.doctor.checks.network import look_at_network
+from headrace.doctor import Severity, Target
+from headrace.doctor.checks.network import check_network
+from headrace.doctor.probes import NoAnswer, ask
 from headrace.errors import ConfigurationError
 from headrace.exchange.client import ExchangeClient
 from headrace.exchange.exceptions import ConnectionFailed, ProxyRefusal, RetriesExhausted
@@ -203,7 +203,7 @@ def test_a_store_is_reached_through_the_proxy(
 def test_the_doctor_asks_as_runs_do_and_says_which_proxy_is_used(
     monkeypatch: pytest.MonkeyPatch, sim: SimulatedExchange, tmp_path: Path
 ) -> None:
-    examined = Examined(
+    target = Target(
         settings=Settings(home=tmp_path),
         lake=str(tmp_path),
         base_url=f"http://{HOST}",
@@ -215,13 +215,13 @@ def test_the_doctor_asks_as_runs_do_and_says_which_proxy_is_used(
     with forward_proxy({HOST: sim.port}, login=LOGIN) as proxy:
         monkeypatch.setenv("HTTP_PROXY", proxy.url)
         assert ask(f"http://{HOST}/products").status == 200
-        *_, found = look_at_network(examined)
+        *_, found = check_network(target)
     assert found.severity is Severity.OK
     assert f"127.0.0.1:{proxy.port}" in found.what
     assert "pass-word-7" not in found.what
 
     monkeypatch.setenv("HTTP_PROXY", f"http://{LOGIN}@127.0.0.1:{free_port()}")
-    *_, gone = look_at_network(examined)
+    *_, gone = check_network(target)
     assert gone.severity is Severity.PROBLEM
     with pytest.raises(NoAnswer, match="HTTP_PROXY"):
         ask(f"http://{HOST}/products")

@@ -1,4 +1,4 @@
-"""The files in which the quotas of this machine count."""
+"""The files in which the quotas and the circuit breakers of this machine are kept."""
 
 from __future__ import annotations
 
@@ -7,29 +7,30 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from headrace.doctor.databases import damage, reading
-from headrace.doctor.model import Examined, Finding, ok, problem, warning
+from headrace.doctor.probes import damage, reading
+from headrace.doctor.runner import Finding, Target, ok, problem, warning
 from headrace.errors import ConfigurationError
 from headrace.exchange.transport import quota_name as named_quota
 from headrace.pull.request import BLOCK_PREFIX
 from headrace.quota import QuotaConfig, format_rates, parse_rates
-from headrace.quota.clock import MonotonicClock
-from headrace.quota.inspect import known_names, quota_path
+from headrace.quota.breaker import Phase
+from headrace.quota.clock import NS, MonotonicClock
+from headrace.quota.inspect import breaker_path, known_names, quota_path
 from headrace.quota.register import State
 from headrace.quota.schema import VERSION
 from headrace.quota.status import BookStatus
 
 
-def look_at_quotas(examined: Examined) -> Iterator[Finding]:
+def check_quotas(target: Target) -> Iterator[Finding]:
     """Every quota that was ever used here."""
-    folder = examined.settings.quota_folder
+    folder = target.settings.quota_folder
     names = [name for name in known_names(folder) if quota_path(folder, name).exists()]
     if not names:
         yield ok(f"no quota was used yet in {folder}")
     for name in names:
         path = quota_path(folder, name)
         try:
-            yield from _of_file(examined, name, path)
+            yield from _of_file(target, name, path)
         except sqlite3.Error as error:
             yield _damaged(path, str(error))
 
@@ -46,14 +47,14 @@ def recorded_config(name: str, path: Path) -> QuotaConfig:
 
 
 def quota_name(base_url: str) -> str:
-    """The name of the quota of an exchange; "" if the address is none, which is told elsewhere."""
+    """The name of the quota of an exchange; "" if it is not an address (`settings` says so)."""
     try:
         return named_quota(base_url)
     except ConfigurationError:
         return ""
 
 
-def _of_file(examined: Examined, name: str, path: Path) -> Iterator[Finding]:
+def _of_file(target: Target, name: str, path: Path) -> Iterator[Finding]:
     if stat.S_IMODE(path.stat().st_mode) & 0o022:
         yield problem(f"others may write in {path}", f"chmod 600 {path}")
     with reading(path) as connection:
@@ -74,14 +75,12 @@ def _of_file(examined: Examined, name: str, path: Path) -> Iterator[Finding]:
         book = BookStatus.idle(config)
         if boot_id == clock.boot_id:
             book = BookStatus.read(connection, config, State(*state), clock.now())
-    yield from _of_book(examined, name, config, book)
+    yield from _of_book(target, name, config, book)
 
 
-def _of_book(
-    examined: Examined, name: str, config: QuotaConfig, book: BookStatus
-) -> Iterator[Finding]:
-    if book.processes and name == quota_name(examined.base_url):
-        wanted = _wanted(examined.rate)
+def _of_book(target: Target, name: str, config: QuotaConfig, book: BookStatus) -> Iterator[Finding]:
+    if book.processes and name == quota_name(target.base_url):
+        wanted = _wanted(target.rate)
         if wanted is not None and wanted != format_rates(config.rates):
             pids = ", ".join(str(process.pid) for process in book.processes)
             yield problem(
@@ -91,13 +90,13 @@ def _of_book(
             )
     if book.blocked_s:
         yield warning(
-            f"{name} asked everybody to wait {book.blocked_s:.0f} s more",
+            f"{name} sent a Retry-After: requests wait {book.blocked_s:.0f} s more",
             "Runs wait by themselves; headrace quota reset forgets it",
         )
     if book.slowdown > 1:
         yield warning(
             f"{name} answered 429: requests go at {100 / book.slowdown:.0f} % of its rates",
-            "It passes with answers that go well; if it comes back, something else uses the quota",
+            "It ends as requests succeed; if it returns, another client uses the same quota",
         )
     else:
         yield ok(f"{name}: {config.signature or 'no limit'}, {len(book.processes)} processes")
@@ -117,10 +116,63 @@ def _config(name: str, recorded: str) -> QuotaConfig:
 
 
 def _wanted(rate: str) -> str | None:
-    """The rates that a run would ask for; None where they are a block's, or make no sense."""
+    """The rates that a run would ask for; None where they are a block's, or cannot be read."""
     if rate.startswith(BLOCK_PREFIX):
         return None
     try:
         return format_rates(parse_rates(rate))
     except ConfigurationError:
         return None
+
+
+def check_breakers(target: Target) -> Iterator[Finding]:
+    """Every breaker that was ever used here."""
+    folder = target.settings.quota_folder
+    names = [name for name in known_names(folder) if breaker_path(folder, name).exists()]
+    if not names:
+        yield ok(f"no breaker was used yet in {folder}")
+    for name in names:
+        path = breaker_path(folder, name)
+        try:
+            yield _of_breaker(name, path)
+        except (sqlite3.Error, ValueError) as error:
+            yield warning(
+                f"{path} is damaged ({error})",
+                "The next run sets it aside and begins with a closed breaker",
+            )
+
+
+def phase_of(folder: Path, name: str) -> Phase:
+    """The phase of one breaker; closed if it was never used.
+
+    Raises:
+        sqlite3.Error, ValueError: its file does not read.
+    """
+    path = breaker_path(folder, name)
+    if not path.exists():
+        return Phase.CLOSED
+    with reading(path) as connection:
+        return Phase(connection.execute("SELECT phase FROM breaker").fetchone()[0])
+
+
+def _of_breaker(name: str, path: Path) -> Finding:
+    with reading(path) as connection:
+        if wrong := damage(connection):
+            raise sqlite3.DatabaseError(wrong)
+        boot_id, text, failures, reopens = connection.execute(
+            "SELECT boot_id, phase, failures, reopens FROM breaker"
+        ).fetchone()
+    phase, clock = Phase(text), MonotonicClock()
+    if phase is Phase.OPEN:
+        left_s = (reopens - clock.now()) / NS if boot_id == clock.boot_id else 0.0
+        when = f"for another {left_s:.0f} s" if left_s > 0 else "until the next request, a probe"
+        return problem(
+            f"{name}: the breaker is open {when}, after {failures} failures in a row",
+            f"Wait, or once it works again: headrace breaker reset {name}",
+        )
+    if phase is Phase.HALF_OPEN:
+        return warning(
+            f"{name}: the breaker is half-open, one probe at a time after an outage",
+            "It closes by itself after some that succeed",
+        )
+    return ok(f"{name}: closed")

@@ -1,23 +1,26 @@
-"""Whether every setting means something."""
+"""Whether every setting can be used, and whether metrics can go where one of them says."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
-from headrace.doctor.model import Examined, Finding, ok, problem
+from headrace.doctor.checks.machine import existing
+from headrace.doctor.runner import Finding, Target, ok, problem, warning
 from headrace.errors import ConfigurationError
 from headrace.exchange.transport import checked_base_url
-from headrace.metrics import check_metrics
+from headrace.metrics import MetricsSettingError, parse_sink
 from headrace.pull.request import BLOCK_PREFIX
 from headrace.quota import parse_rates
 
 
-def look_at_settings(examined: Examined) -> Iterator[Finding]:
+def check_settings(target: Target) -> Iterator[Finding]:
     """Each setting that has a form, through the parser that a run sends it through."""
     parsers: tuple[tuple[str, str, Callable[[str], object]], ...] = (
-        ("HEADRACE_RATE", examined.rate, parse_rates),
-        ("HEADRACE_COINBASE_URL", examined.base_url, checked_base_url),
-        ("HEADRACE_METRICS", examined.settings.metrics, check_metrics),
+        ("HEADRACE_RATE", target.rate, parse_rates),
+        ("HEADRACE_COINBASE_URL", target.base_url, checked_base_url),
+        ("HEADRACE_METRICS", target.settings.metrics, parse_sink),
     )
     wrong = False
     for name, value, parse in parsers:
@@ -30,4 +33,41 @@ def look_at_settings(examined: Examined) -> Iterator[Finding]:
             said = error.message if name in error.message else f"{name}: {error.message}"
             yield problem(said, error.hint)
     if not wrong:
-        yield ok(f"{examined.base_url} at {examined.rate} into {examined.lake}")
+        yield ok(f"{target.base_url} at {target.rate} into {target.lake}")
+
+
+def check_metrics(target: Target) -> Iterator[Finding]:
+    """The folder of the text file, or the credentials; nothing is sent. No metric stops a run."""
+    try:
+        kind, where = parse_sink(target.settings.metrics)
+    except MetricsSettingError:
+        yield ok("not checked: see settings")
+        return
+    if kind == "none":
+        yield ok("metrics go nowhere (HEADRACE_METRICS)")
+    elif kind == "prometheus":
+        yield _of_file(Path(where).expanduser().absolute())
+    else:
+        yield _of_credentials(where)
+
+
+def _of_file(path: Path) -> Finding:
+    folder = existing(path.parent)
+    if folder.is_dir() and os.access(folder, os.W_OK | os.X_OK):
+        return ok(f"metrics go to {path}")
+    return warning(f"{path} cannot be written in {folder}", "Give this user the right to write")
+
+
+def _of_credentials(namespace: str) -> Finding:
+    import boto3  # only here: it is slow to load
+
+    session = boto3.session.Session()
+    if session.get_credentials() is None:
+        return warning(
+            f"metrics for CloudWatch namespace {namespace}, but no AWS credentials",
+            "Set AWS_PROFILE, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a role",
+        )
+    if session.region_name is None:
+        return warning(f"metrics for CloudWatch namespace {namespace}, but no region",
+                       "Set AWS_REGION")  # fmt: skip
+    return ok(f"metrics go to CloudWatch namespace {namespace} in {session.region_name}")

@@ -1,4 +1,4 @@
-"""Things to examine, sound unless a test says otherwise."""
+"""What is to be checked, sound unless a test says otherwise."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from headrace.doctor import Examined
+from headrace.doctor import Target
 from headrace.lake.opening import make_store
 from headrace.settings import Settings
 
@@ -20,14 +20,14 @@ def home(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def examined(home: Path, tmp_path: Path) -> Callable[..., Examined]:
-    """Makes what is examined: a fresh state folder, a fresh lake, no server."""
+def target(home: Path, tmp_path: Path) -> Callable[..., Target]:
+    """Makes what is to be checked: a fresh state folder, a fresh lake, no server."""
 
-    def make(**changes: Any) -> Examined:
+    def make(**changes: Any) -> Target:
         lake = changes.pop("lake", str(tmp_path / "lake"))
         settings = Settings(home=home, **changes.pop("settings", {}))
         return replace(
-            Examined(
+            Target(
                 settings=settings,
                 lake=lake,
                 base_url="http://127.0.0.1:9",

@@ -10,9 +10,8 @@ from importlib.metadata import version
 
 import pytest
 
-from headrace.doctor.checks.api import look_at_api
-from headrace.doctor.checks.checkpoints import look_at_checkpoints
-from headrace.doctor.model import Api, Severity
+from headrace.doctor.checks.prefect import check_api, check_checkpoints
+from headrace.doctor.runner import Api, Severity
 
 LOGIN = {"Authorization": "Basic YWRtaW46cGFzcw=="}
 
@@ -52,31 +51,29 @@ def stub(monkeypatch) -> Iterator[str]:
     server.server_close()
 
 
-def test_with_the_login_all_is_well(examined, stub) -> None:
-    found = examined(api=Api(stub, "the profile", LOGIN))
-    assert {each.severity for each in look_at_api(found)} == {Severity.OK}
-    assert {each.severity for each in look_at_checkpoints(found)} == {Severity.OK}
+def test_with_the_login_all_is_well(target, stub) -> None:
+    found = target(api=Api(stub, "the profile", LOGIN))
+    assert {each.severity for each in check_api(found)} == {Severity.OK}
+    assert {each.severity for each in check_checkpoints(found)} == {Severity.OK}
 
 
 @pytest.mark.parametrize(
     ("headers", "words"),
     [({}, "refuses us without a login (401)"), ({"Authorization": "Basic x"}, "the login (401)")],
 )
-def test_a_login_that_is_missing_or_wrong_is_the_one_problem(
-    examined, stub, headers, words
-) -> None:
-    found = examined(api=Api(stub, "the profile", headers))
-    [finding] = look_at_api(found)
+def test_a_login_that_is_missing_or_wrong_is_the_one_problem(target, stub, headers, words) -> None:
+    found = target(api=Api(stub, "the profile", headers))
+    [finding] = check_api(found)
     assert finding.severity is Severity.PROBLEM
     assert words in finding.what
     assert "PREFECT_API_AUTH_STRING" in finding.remedy
-    assert {each.severity for each in look_at_checkpoints(found)} == {Severity.OK}
+    assert {each.severity for each in check_checkpoints(found)} == {Severity.OK}
 
 
 @pytest.mark.parametrize(("answer", "words"), [(404, "answers 404"), (None, "closed the connect")])
-def test_a_server_without_events_is_a_warning(examined, stub, monkeypatch, answer, words) -> None:
+def test_a_server_without_events_is_a_warning(target, stub, monkeypatch, answer, words) -> None:
     monkeypatch.setattr(StubApi, "upgrade", answer)
-    [_, finding] = look_at_api(examined(api=Api(stub, "the profile", LOGIN)))
+    [_, finding] = check_api(target(api=Api(stub, "the profile", LOGIN)))
     assert finding.severity is Severity.WARNING
     assert "takes no events" in finding.what
     assert words in finding.what

@@ -3,7 +3,7 @@
 import pytest
 
 from headrace.doctor import Severity
-from headrace.doctor.checks.lake import look_at_lake
+from headrace.doctor.checks.storage import check_lake
 from headrace.lake.exceptions import StoreDenied, StoreUnavailable
 from tests.support.stores import MemoryStore
 
@@ -28,9 +28,9 @@ class Bucket(MemoryStore):
     ("refused", "what"),
     [("entries", "listed"), ("put", "written"), ("get", "read"), ("delete", "cleaned")],
 )
-def test_the_one_right_that_is_missing_is_named(examined, refused, what):
+def test_the_one_right_that_is_missing_is_named(target, refused, what):
     store = Bucket(refused)
-    [finding] = look_at_lake(examined(open_store=lambda: store))
+    [finding] = check_lake(target(open_store=lambda: store))
 
     assert finding.severity is Severity.PROBLEM
     assert f"cannot be {what}" in finding.what
@@ -39,16 +39,16 @@ def test_the_one_right_that_is_missing_is_named(examined, refused, what):
     assert bool(store.objects) == (refused == "delete")
 
 
-def test_a_store_that_is_sound_is_left_clean(examined):
+def test_a_store_that_is_sound_is_left_clean(target):
     store = Bucket("")
-    [finding] = look_at_lake(examined(open_store=lambda: store))
+    [finding] = check_lake(target(open_store=lambda: store))
 
     assert finding.severity is Severity.OK
     assert store.objects == {}
 
 
-def test_a_store_that_does_not_answer_is_not_asked_again(examined):
+def test_a_store_that_does_not_answer_is_not_asked_again(target):
     away = StoreUnavailable("ListObjectsV2", "s3://bucket", "away", attempts=3, elapsed_s=4.0)
-    [finding] = look_at_lake(examined(open_store=lambda: Bucket("entries", away)))
+    [finding] = check_lake(target(open_store=lambda: Bucket("entries", away)))
 
     assert "does not answer" in finding.what

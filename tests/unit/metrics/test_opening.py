@@ -3,7 +3,7 @@
 import pytest
 
 from headrace.errors import ConfigurationError
-from headrace.metrics import MetricsSettingError, check_metrics, open_sink, publishing
+from headrace.metrics import MetricsSettingError, open_sink, parse_sink, publishing
 from headrace.metrics.prometheus import PrometheusFile
 from headrace.settings import Settings, load_settings
 
@@ -16,10 +16,10 @@ def test_nowhere(text):
 
 
 def test_a_file_and_a_namespace():
-    assert check_metrics("prometheus:/var/lib/x/headrace.prom") == (
+    assert parse_sink("prometheus:/var/lib/x/headrace.prom") == (
         "prometheus", "/var/lib/x/headrace.prom",
     )  # fmt: skip
-    assert check_metrics("cloudwatch:Team/Headrace") == ("cloudwatch", "Team/Headrace")
+    assert parse_sink("cloudwatch:Team/Headrace") == ("cloudwatch", "Team/Headrace")
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_a_file_and_a_namespace():
 )
 def test_anything_else_is_refused_with_what_to_write(text):
     with pytest.raises(MetricsSettingError) as caught:
-        check_metrics(text)
+        parse_sink(text)
 
     assert isinstance(caught.value, ConfigurationError)
     assert "prometheus:FILE.prom" in str(caught.value)

@@ -1,42 +1,33 @@
-"""Whether the lake can be listed, written, read and cleaned, each right by itself."""
+"""The lake, and the store of leases."""
 
 from __future__ import annotations
 
-import os
 import secrets
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
-from headrace.doctor.checks.state import existing
-from headrace.doctor.model import Examined, Finding, ok, problem
+from headrace.doctor.checks.machine import of_missing
+from headrace.doctor.runner import Finding, Target, ok, problem, warning
 from headrace.lake.exceptions import ObjectMissing, StoreError, StoreUnavailable
 from headrace.lake.grid import recorded_grid
 from headrace.lake.store import Store
+from headrace.leases import LeaseState, Standing, open_leases
 from headrace.pull.sources import EXCHANGE
 
 _CONTENT = b"written by headrace doctor, may be removed\n"
 
 
-def look_at_lake(examined: Examined) -> Iterator[Finding]:
+def check_lake(target: Target) -> Iterator[Finding]:
     """Probe the store with an object of its own, which is removed again."""
-    store = examined.open_store()
+    store = target.open_store()
     if "://" not in store.location and not Path(store.location).exists():
-        yield _of_missing_folder(Path(store.location))
+        yield of_missing(Path(store.location), "run", _ELSEWHERE)
         return
     found = list(_probed(store))
     yield from found
     if not found:
         yield ok(f"{store.location}: listed, written, read and cleaned")
-
-
-def _of_missing_folder(folder: Path) -> Finding:
-    above = existing(folder)
-    if above.is_dir() and os.access(above, os.W_OK | os.X_OK):
-        return ok(f"{folder} does not exist yet; the first run makes it")
-    return problem(
-        f"{folder} does not exist and cannot be made in {above}",
-        "Give this user the right to write there, or another place (--lake, HEADRACE_LAKE)",
-    )
 
 
 def _probed(store: Store) -> Iterator[Finding]:
@@ -75,6 +66,7 @@ def _probed(store: Store) -> Iterator[Finding]:
             done.add(what)
 
 
+_ELSEWHERE = "Give this user the right to write there, or another place (--lake, HEADRACE_LAKE)"
 _REACH = "Is the endpoint right (AWS_ENDPOINT_URL_S3, or the Lake block), and the network up?"
 _RIGHT = "Give this user, or these credentials, the rights to list, write, read and delete there"
 
@@ -102,3 +94,34 @@ def _grid(store: Store) -> str:
     """Read the recorded grid, if there is one; a damaged one is raised."""
     recorded_grid(store, EXCHANGE)
     return ""
+
+
+def check_leases(target: Target) -> Iterator[Finding]:
+    """Every lease in the store. What cannot be read is raised and reported."""
+    store = open_leases(without_creation(target.settings.lease_location))
+    states = store.list()
+    over = [state for state in states if state.standing in (Standing.DEAD, Standing.EXPIRED)]
+    held = [state for state in states if state.standing is Standing.HELD]
+    for state in over:
+        yield _of_dead(state)
+    for state in held:
+        yield ok(f"{state.name} is held by {state.holder}")
+    if not over and not held:
+        yield ok(f"none of the {len(states)} leases in {store.where} is held")
+
+
+def without_creation(location: str) -> str:
+    """The location without `create`, which makes a table that is missing: a check makes nothing."""
+    if "://" not in location:
+        return location
+    parts = urlsplit(location)
+    query = [(name, value) for name, value in parse_qsl(parts.query) if name != "create"]
+    return urlunsplit(parts._replace(query=urlencode(query)))
+
+
+def _of_dead(state: LeaseState) -> Finding:
+    why = "is dead" if state.standing is Standing.DEAD else "has not renewed it in time"
+    return warning(
+        f"{state.name}: its holder ({state.holder}) {why}",
+        f"The next run takes it by itself; to do so now: headrace lease release {state.name}",
+    )
