@@ -54,7 +54,7 @@ def working_folder() -> Path:
 def publish_new(draft: Path, path: Path) -> bool:
     """Give a complete file its name, unless another file has it; return whether it was free.
 
-    `draft` is in the same folder, and may be gone afterwards.
+    `draft` is on the same file system, and may be gone afterwards.
 
     Raises:
         LockTimeout: on a file system without hard links, another process kept the folder locked.

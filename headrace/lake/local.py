@@ -1,9 +1,11 @@
-"""The lake in a local folder: temporary file beside the target, fsync, rename, fsync of the folder.
+"""The lake in a local folder: temporary file, fsync, rename, fsync of the folder.
 
-The temporary file stands in the folder of its target, so that the rename never crosses file
-systems wherever TMPDIR is. Its writer holds a lock on it, which ends with the process: a temporary
-file that can be locked was left by a killed writer and is removed by the next sweep. Its name
-starts with a dot, which readers of folders (Arrow, Spark, DuckDB's globs) skip.
+The temporary file of a part stands in a folder of the lake's own: some readers take every file
+below the folder of the parts for Parquet. Any other stands beside its target, and so does a part's
+if its folder is on another file system, since a rename cannot cross them. The writer holds a lock
+on the temporary file, which ends with the process: a temporary file that can be locked was left by
+a killed writer and is removed by the next sweep. Its name starts with a dot, which readers of
+folders (Arrow, Spark, DuckDB's globs) skip.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from headrace.lake.exceptions import (
     StoreFull,
     StoreUnusable,
 )
+from headrace.lake.names import RAW_ROOT, TEMPORARY_PREFIX
 from headrace.lake.store import PROBE_KEY, Guard, StoredObject, unguarded
 from headrace.locks import try_lock
 from headrace.paths import publish_new, real_path
@@ -126,7 +129,8 @@ class LocalStore:
         with _explained("use", self._root):
             if self._root.exists() and not self._root.is_dir():
                 raise StoreUnusable("use", self.location, "it is a file, not a folder")
-        self.sweep("")
+        for prefix in ("", TEMPORARY_PREFIX):
+            self.sweep(prefix)
         self.put(PROBE_KEY, b"may be removed\n")
         self.delete(PROBE_KEY)
 
@@ -144,15 +148,22 @@ class LocalStore:
     ) -> bool:
         path = self._root / key
         with _explained("writing", path):
-            _make_folder(path.parent)
+            among_parts = key.startswith(f"{RAW_ROOT}/")
+            drafts = self._root / TEMPORARY_PREFIX if among_parts else path.parent
+            for folder in (path.parent, drafts):
+                _make_folder(folder)
             while True:
-                temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
+                temporary = drafts / f".{path.name}.{secrets.token_hex(8)}.tmp"
                 try:
                     return _write_and_publish(temporary, path, content, publish, guard)
                 except FileNotFoundError:
-                    # Swept between its creation and its rename, if the folder is still there.
-                    if not path.parent.is_dir():
+                    # Swept between its creation and its rename, if the folders are still there.
+                    if not (path.parent.is_dir() and drafts.is_dir()):
                         raise
+                except OSError as error:
+                    if error.errno != errno.EXDEV or drafts == path.parent:
+                        raise
+                    drafts = path.parent
 
 
 def _write_and_publish(

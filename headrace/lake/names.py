@@ -16,6 +16,8 @@ from headrace.lake.exceptions import InvalidName
 RAW_ROOT = "raw/trades"
 #: What Headrace keeps in a lake beside its trades.
 OWN_ROOT = "_headrace"
+#: Where a local lake writes a part before the part has its name, with a slash at its end.
+TEMPORARY_PREFIX = f"{OWN_ROOT}/tmp/"
 #: Files that were set aside began so before, among the parts.
 FORMER_ASIDE = "_aside-"
 MAX_ID = (1 << 63) - 1

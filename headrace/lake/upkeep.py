@@ -19,6 +19,7 @@ from headrace.lake.exceptions import InvalidTrades, MergeRefused, PartUnreadable
 from headrace.lake.merging import MIN_PIECES, merge_plan, tiles
 from headrace.lake.names import (
     FORMER_ASIDE,
+    TEMPORARY_PREFIX,
     aside_prefix,
     canonical_product,
     exchange_prefix,
@@ -113,10 +114,13 @@ def sweep(raw: RawLake, product: str) -> SweepReceipt:
         StoreError: if the store fails.
     """
     product = canonical_product(product)
-    leftovers = [
-        *raw.store.sweep(exchange_prefix(raw.exchange)),
-        *raw.store.sweep(product_prefix(raw.exchange, product)),
-    ]
+    # Earlier versions wrote beside the parts.
+    swept = (
+        TEMPORARY_PREFIX,
+        exchange_prefix(raw.exchange),
+        product_prefix(raw.exchange, product),
+    )
+    leftovers = [left for prefix in swept for left in raw.store.sweep(prefix)]
     listing = raw.parts(product)
     removed: list[Part] = []
     kept: list[tuple[Part, str]] = []

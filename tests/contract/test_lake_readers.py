@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from headrace.lake import open_lake
+from headrace.lake import local, open_lake
 from tests.lake_samples import FETCHED_AT, SOURCE, trades
 
 DOCS = Path(__file__).parents[2] / "docs/lake.md"
@@ -69,10 +69,22 @@ def test_a_lake_is_read_as_the_docs_say(lake: Path, reader: str) -> None:
             assert row["time"].timestamp() == sent["time"].timestamp()
 
 
-def test_polars_reads_the_folder_too(lake: Path) -> None:
+def test_polars_reads_the_folder_too_also_while_a_part_is_written(
+    lake: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import polars
 
-    assert polars.scan_parquet(lake / "raw/trades").collect().height == 4_598
+    def rows() -> int:
+        return polars.scan_parquet(lake / "raw/trades").collect().height
+
+    read: dict[str, int] = {}
+    monkeypatch.setattr(local, "kill_point", lambda point: read.setdefault(point, rows()))
+    raw = open_lake(lake).raw("coinbase")
+    stored = trades(range(9_001, 9_501))
+    raw.write("BTC-USD", 9_001, 9_500, stored, source=SOURCE, fetched_at=FETCHED_AT)
+
+    assert read == {"during-part": 4_598, "before-rename": 4_598}
+    assert rows() == 4_598 + 500
 
 
 def test_no_part_has_an_encoding_that_old_readers_do_not_know(lake: Path) -> None:

@@ -8,6 +8,7 @@ import os
 import resource
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -150,9 +151,9 @@ def test_a_read_only_folder(tmp_path: Path) -> None:
         open_lake(tmp_path / "lake")
 
 
-def test_temporary_files_stand_beside_their_target(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def synced(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """What is synced to disk, in order; there is no temporary folder of the system."""
     monkeypatch.setenv("TMPDIR", "/nonexistent")
     seen: list[Path] = []
     original = os.fsync
@@ -162,11 +163,44 @@ def test_temporary_files_stand_beside_their_target(
         original(descriptor)
 
     monkeypatch.setattr(os, "fsync", watch)
+    return seen
+
+
+def temporary_folders(synced: list[Path]) -> list[Path]:
+    return [path.parent for path in synced if path.name.endswith(".tmp")]
+
+
+def test_temporary_files_stand_beside_their_target(tmp_path: Path, synced: list[Path]) -> None:
     LocalStore(tmp_path).put("a/part", b"content")
 
-    written = [path for path in seen if path.name.endswith(".tmp")]
-    assert [path.parent for path in written] == [tmp_path / "a"]
-    assert seen[-1] == tmp_path / "a", "the folder is synced after the rename"
+    assert temporary_folders(synced) == [tmp_path / "a"]
+    assert synced[-1] == tmp_path / "a", "the folder is synced after the rename"
+
+
+@pytest.mark.parametrize("write", [LocalStore.put, LocalStore.put_if_absent])
+def test_temporary_files_of_parts_stand_apart_from_the_parts(
+    tmp_path: Path, synced: list[Path], write: Callable[[LocalStore, str, bytes], object]
+) -> None:
+    write(LocalStore(tmp_path), "raw/trades/a/part", b"content")
+
+    assert temporary_folders(synced) == [tmp_path / "_headrace/tmp"]
+    assert synced[-1] == tmp_path / "raw/trades/a", "the folder is synced after the rename"
+    assert (tmp_path / "raw/trades/a/part").read_bytes() == b"content"
+    assert list((tmp_path / "_headrace/tmp").iterdir()) == []
+
+
+def test_a_product_whose_folder_is_on_another_file_system(
+    tmp_path: Path, small_disk: Path, synced: list[Path]
+) -> None:
+    (tmp_path / "raw/trades").mkdir(parents=True)
+    (tmp_path / "raw/trades/a").symlink_to(small_disk)
+
+    LocalStore(tmp_path).put_if_absent("raw/trades/a/part", b"content")
+
+    assert (small_disk / "part").read_bytes() == b"content"
+    assert temporary_folders(synced) == [tmp_path / "_headrace/tmp", small_disk]
+    assert [*small_disk.iterdir()] == [small_disk / "part"]
+    assert list((tmp_path / "_headrace/tmp").iterdir()) == []
 
 
 def test_a_sweep_spares_what_a_living_writer_is_writing(tmp_path: Path) -> None:
