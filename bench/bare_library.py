@@ -17,10 +17,10 @@ from headrace.coverage import IntervalSet
 from headrace.exchange.client import ExchangeClient
 from headrace.exchange.planning import Chunk, Sizing, plan_chunks
 from headrace.exchange.proof import Known
-from headrace.exchange.transport import Transport
 from headrace.exchange.walk import walk
 from headrace.lake import open_lake
 from headrace.quota import QuotaConfig, open_gate
+from headrace.wire.transport import Transport
 
 THREADS = 5
 

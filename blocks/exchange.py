@@ -9,9 +9,9 @@ from headrace.errors import ConfigurationError
 from headrace.exchange.client import ExchangeClient
 from headrace.exchange.signing import Credentials
 from headrace.exchange.source import Source
-from headrace.exchange.transport import Timeouts, Transport
 from headrace.quota import Gate
 from headrace.stopping import StopEvent
+from headrace.wire.transport import Timeouts, Transport
 
 
 class Exchange(Block):

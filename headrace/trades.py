@@ -2,6 +2,8 @@
 
 Values are what the exchange sent: `price`, `size` and `side` as text, unchanged. `side` is the
 *maker's* side (Coinbase Exchange documentation, "Get product trades"); nothing here flips it.
+
+Cutting tables that are sorted by id.
 """
 
 from __future__ import annotations
@@ -23,3 +25,26 @@ RAW_SCHEMA = pa.schema(
 def empty_trades() -> pa.Table:
     """A table of raw trades without rows, for ranges proven empty."""
     return RAW_SCHEMA.empty_table()
+
+
+def rows_between(table: pa.Table, lo: int, hi: int) -> pa.Table:
+    """The rows of a sorted table with ids in [lo, hi], without a copy."""
+    if not table.num_rows:
+        return table
+    ids = table["trade_id"]
+    if ids[0].as_py() >= lo and ids[-1].as_py() <= hi:
+        return table
+    values = ids.combine_chunks()
+    begin, end = _lower_bound(values, lo), _lower_bound(values, hi + 1)
+    return table.slice(begin, max(0, end - begin))
+
+
+def _lower_bound(ids: pa.Int64Array, wanted: int) -> int:
+    lo, hi = 0, len(ids)
+    while lo < hi:
+        middle = (lo + hi) // 2
+        if ids[middle].as_py() < wanted:
+            lo = middle + 1
+        else:
+            hi = middle
+    return lo

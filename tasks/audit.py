@@ -16,9 +16,9 @@ from headrace.audit.report import AuditReport, Healing, ProductAudit, Repair, Re
 from headrace.errors import HeadraceError
 from headrace.leases import LeaseHeld, open_leases
 from headrace.pull.checkpoints import noted_token
-from headrace.pull.receipts import ProductReceipt
-from headrace.pull.sources import EXCHANGE
-from headrace.pull.turns import Turns
+from headrace.pull.ledger import EXCHANGE
+from headrace.pull.product_leases import Turns
+from headrace.pull.report import ProductReceipt
 from headrace.run.report import Status, combined
 from headrace.stopping import Stopped
 from tasks import kernel

@@ -14,7 +14,7 @@ from headrace.audit.request import AuditRequest, chosen_products
 from headrace.lake import RawLake, Store
 from headrace.lake.exceptions import LakeUnusable, StoreError
 from headrace.lake.names import exchange_prefix, product_of_folder
-from headrace.pull.sources import EXCHANGE
+from headrace.pull.ledger import EXCHANGE
 from headrace.run.progress import StepProgress
 from headrace.stopping import StopEvent
 from tasks.kernel import Opening, PipelineRun, ProgressArtifact, announce, opening, registered

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from prefect.events import emit_event
 
 from headrace.coverage import IntervalSet
-from headrace.pull.loglines import log_event
-from headrace.pull.receipts import ProductReceipt
+from headrace.pull.report import ProductReceipt, log_event
 from headrace.pull.request import PullRequest
 from headrace.quota import BreakerChange, Phase
 from headrace.run.report import Status

@@ -17,8 +17,7 @@ from headrace.leases import LeaseHeld
 from headrace.logs import about
 from headrace.pull.exceptions import TokenBehind
 from headrace.pull.job import ProductJob
-from headrace.pull.loglines import log_product
-from headrace.pull.receipts import ChunkReceipt, PlanReceipt, ProductReceipt
+from headrace.pull.report import ChunkReceipt, PlanReceipt, ProductReceipt, log_product
 from headrace.run.report import Status
 from headrace.stopping import Stopped
 from tasks.events import emit_if_up_to_date

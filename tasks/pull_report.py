@@ -8,9 +8,8 @@ from prefect.client.schemas import State
 from prefect.utilities.urls import url_for
 
 from headrace.lake.names import product_prefix
-from headrace.pull.receipts import PlanReceipt, ProductReceipt
-from headrace.pull.report import Summary, overall
-from headrace.pull.sources import EXCHANGE
+from headrace.pull.ledger import EXCHANGE
+from headrace.pull.report import PlanReceipt, ProductReceipt, Summary, overall
 from headrace.run.report import Status
 from headrace.settings import Settings
 from tasks import kernel

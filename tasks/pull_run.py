@@ -11,18 +11,17 @@ from blocks.checkpoint import BlockCheckpoints
 from blocks.resolve import exchange_of, lake_of, quota_of
 from headrace.exchange.planning import Sizing
 from headrace.exchange.source import Source
-from headrace.exchange.transport import quota_name
 from headrace.lake import RawLake
 from headrace.leases import LeaseStore, open_leases
 from headrace.logs import hide
 from headrace.pull.job import ProductJob
+from headrace.pull.ledger import EXCHANGE, Listener
 from headrace.pull.metrics import PullMetrics
-from headrace.pull.opening import Listener
 from headrace.pull.progress import RunProgress
-from headrace.pull.receipts import ProductReceipt
+from headrace.pull.report import ProductReceipt
 from headrace.pull.request import MAX_IN_FLIGHT, PullRequest
-from headrace.pull.sources import EXCHANGE
 from headrace.stopping import StopEvent
+from headrace.wire.transport import quota_name
 from tasks.events import emit_and_log, emit_breaker_change
 from tasks.kernel import QuotaRun, find_run, opening, registered
 

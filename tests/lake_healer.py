@@ -17,7 +17,7 @@ from headrace.audit.healing import Healer
 from headrace.errors import HeadraceError
 from headrace.leases import open_leases
 from headrace.pull.checkpoints import Checkpoint
-from headrace.pull.turns import Turns
+from headrace.pull.product_leases import Turns
 from tests.lake_writer import PRODUCT, open_raw
 
 

@@ -29,7 +29,7 @@ from headrace.lake import local
 from headrace.leases import LeaseHeld, SqliteLeases, open_leases
 from headrace.pull.job import ProductJob
 from headrace.pull.progress import RunProgress
-from headrace.pull.receipts import ProductReceipt
+from headrace.pull.report import ProductReceipt
 from headrace.pull.request import PullRequest
 from headrace.stopping import StopEvent
 from tests.lake_healer import FileCheckpoints

@@ -16,7 +16,7 @@ from threading import Barrier
 from typing import Any, NamedTuple
 
 from bench.quota.fleet import Outcome, StallWatch, Want, run
-from headrace.quota.statistics import excess, jain, used_share
+from headrace.quota.selftest import excess, jain, used_share
 
 SECOND = 1_000_000_000
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from bench.quota.fleet import Want, run
 from bench.quota.worker import LIMITERS
-from headrace.quota.statistics import jain, percentile
+from headrace.quota.selftest import jain, percentile
 
 SECOND = 1_000_000_000
 

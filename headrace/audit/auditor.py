@@ -5,25 +5,30 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
-from headrace.audit.checkpoint import checkpoint_findings, load
-from headrace.audit.coverage import Tally, gap_findings, tally
+from headrace.audit.coverage import (
+    Tally,
+    checkpoint_findings,
+    gap_findings,
+    load,
+    pending_of,
+    tally,
+)
 from headrace.audit.findings import Finding, Kind
 from headrace.audit.inspection import Inspection, inspect
 from headrace.audit.parts import part_findings
-from headrace.audit.pending import pending_of
 from headrace.audit.report import ProductAudit
 from headrace.errors import HeadraceError
-from headrace.exchange.exceptions import ExchangeError
 from headrace.exchange.source import Source
 from headrace.lake import RawLake
 from headrace.lake.exceptions import PartUnreadable
 from headrace.pull.checkpoints import CheckpointStore
 from headrace.pull.ends import newest_shown
 from headrace.pull.exceptions import AnotherHistory, LakeAhead
-from headrace.pull.sources import source_host
+from headrace.pull.ledger import source_host
 from headrace.quota import Lane
 from headrace.run.report import Status
 from headrace.stopping import STOP, StopEvent
+from headrace.wire.exceptions import RequestError
 
 
 def audited(
@@ -116,7 +121,7 @@ def _shown_by_exchange(
         return 0, "", Finding(Kind.ANOTHER_HISTORY, product, message, repair)
     except PartUnreadable as error:
         return 0, f"the newest trades stored cannot be compared: {error}", None
-    except (ExchangeError, LakeAhead) as error:
+    except (RequestError, LakeAhead) as error:
         return 0, f"the newest id is not known: {error}", None
 
 
@@ -126,7 +131,7 @@ def _without_pending(
     """What is missing without what is only pending, and why these could not be told apart."""
     try:
         pending = pending_of(client, product, counted.missing, since)
-    except ExchangeError as error:
+    except RequestError as error:
         return counted, f"how old the missing trades are is not known: {error}"
     return replace(counted, missing=counted.missing - pending, pending=pending), ""
 

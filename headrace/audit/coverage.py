@@ -1,14 +1,27 @@
-"""Which ids are answered for, which are missing, and which the exchange does not have."""
+"""Which ids are answered for, which are missing, and which the exchange does not have.
+
+Which missing ids are so young that the next ingest is still to come for them.
+
+A product that trades all the time is always ahead of its last ingest. That is no gap, as long as
+it is ahead by no more than the lag that the audit allows.
+
+The checkpoint against the lake, which wins.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 
 from headrace.audit.findings import Finding, Kind
 from headrace.audit.inspection import Inspection
 from headrace.coverage import EMPTY, IntervalSet
+from headrace.exchange.history import History, first_id_since
+from headrace.exchange.source import Source
 from headrace.lake.digest import ContentDigest
+from headrace.pull.checkpoints import Checkpoint, CheckpointStore
+from headrace.pull.exceptions import CheckpointTooNew, CheckpointUnreadable
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,3 +99,79 @@ def gap_findings(product: str, counted: Tally) -> Iterator[Finding]:
     for lo, hi in counted.holes - counted.unproven:
         message = f"the exchange was asked for these {hi - lo + 1:,} ids and has none of them"
         yield Finding(Kind.HOLE, product, message, range=(lo, hi))
+
+
+def pending_of(client: Source, product: str, missing: IntervalSet, since: datetime) -> IntervalSet:
+    """The ids of `missing` that were traded at or after `since`.
+
+    Ids rise with time, so it is one moment in the history that is looked for, from the newest gap
+    downwards: one request where less than a page is missing, some more where the last ingest was
+    long ago.
+
+    Raises:
+        RequestError: as the client's.
+    """
+    if missing.last is None:
+        return EMPTY
+    youngest = missing.last + 1
+    for lo, hi in reversed(missing.ranges):
+        youngest = first_id_since(client, product, since, History(lo, hi))
+        if youngest > lo:
+            break
+    return missing & IntervalSet.of((min(youngest, missing.last + 1), missing.last + 1))
+
+
+def load(
+    checkpoints: CheckpointStore, source: str, product: str
+) -> Checkpoint | CheckpointUnreadable | None:
+    """The checkpoint, why it cannot be used, or None if there is none.
+
+    Raises:
+        CheckpointNotSaved: the store of checkpoints does not answer.
+    """
+    try:
+        return checkpoints.load(source, product)
+    except CheckpointUnreadable as error:
+        return error
+
+
+def checkpoint_findings(
+    product: str, found: Checkpoint | CheckpointUnreadable | None, counted: Tally
+) -> Iterator[Finding]:
+    """Where the checkpoint and the lake disagree.
+
+    `found` must have been loaded before the lake was listed: a run that commits in between then
+    makes the checkpoint look behind, which is harmless, and never ahead.
+    """
+    rebuild = f"headrace checkpoint rebuild {product}, or headrace audit {product} --heal"
+    if isinstance(found, CheckpointUnreadable):
+        repair = "upgrade headrace" if isinstance(found, CheckpointTooNew) else rebuild
+        yield Finding(Kind.CHECKPOINT_UNREADABLE, product, found.message, repair)
+    elif found is None:
+        if counted.answered:
+            message = "there is no checkpoint; the next run makes one from the lake"
+            yield Finding(Kind.CHECKPOINT_ABSENT, product, message)
+    else:
+        yield from _differences(product, found, counted, rebuild)
+
+
+def _differences(
+    product: str, found: Checkpoint, counted: Tally, rebuild: str
+) -> Iterator[Finding]:
+    ahead = found.coverage - counted.answered
+    for lo, hi in ahead:
+        message = f"the checkpoint claims {hi - lo + 1:,} ids that no part answers for"
+        yield Finding(Kind.CHECKPOINT_AHEAD, product, message, rebuild, (lo, hi))
+    reached = counted.answered.watermark()
+    if found.watermark > reached and not ahead:
+        message = f"the checkpoint's watermark is {found.watermark}, the lake reaches {reached}"
+        yield Finding(Kind.CHECKPOINT_AHEAD, product, message, rebuild)
+    for lo, hi in counted.answered - found.coverage:
+        message = f"the checkpoint does not know {hi - lo + 1:,} ids that are stored"
+        yield Finding(
+            Kind.CHECKPOINT_BEHIND, product, f"{message}; the next run catches up", range=(lo, hi)
+        )
+    same_ids = found.coverage == counted.answered
+    if same_ids and counted.digest is not None and found.rows not in (0, counted.rows):
+        message = f"the checkpoint counts {found.rows:,} trades, the lake {counted.rows:,}"
+        yield Finding(Kind.CHECKPOINT_AHEAD, product, message, rebuild)

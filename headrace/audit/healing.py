@@ -10,7 +10,7 @@ becomes missing.
 3. Of two parts that overlap, the later one is written again without what the earlier one holds,
    beginning with a page; where they differ, both are set aside.
 4. Holes of a page or more that an older version recorded are asked for again; see
-   `headrace.audit.doubts`.
+   `headrace.audit.recheck`.
 5. The checkpoint is rebuilt from the lake, if it disagrees.
 """
 
@@ -22,25 +22,32 @@ from datetime import datetime
 
 import pyarrow as pa
 
-from headrace.audit.aside import set_aside
-from headrace.audit.checkpoint import checkpoint_findings, load
-from headrace.audit.coverage import tally
-from headrace.audit.doubts import asked_again
-from headrace.audit.exceptions import HealingRefused
+from headrace.audit.coverage import checkpoint_findings, load, tally
 from headrace.audit.findings import Kind
 from headrace.audit.inspection import inspect
-from headrace.audit.overlaps import shared_by
+from headrace.audit.parts import set_aside, shared_by
+from headrace.audit.recheck import asked_again
 from headrace.audit.report import Action, Repair
+from headrace.errors import StateError
 from headrace.exchange.source import Source
 from headrace.faults import kill_point
 from headrace.lake import Overlap, Part, RawLake
 from headrace.lake.grid import PAGE_IDS
-from headrace.lake.rows import rows_between
 from headrace.pull.checkpoints import Checkpoint, CheckpointStore
 from headrace.pull.exceptions import CheckpointTooNew, NothingToRebuild
+from headrace.pull.product_leases import HeldLease
 from headrace.pull.rebuild import from_lake
-from headrace.pull.turns import HeldLease
 from headrace.stopping import STOP, StopEvent
+from headrace.trades import rows_between
+
+
+class HealingRefused(StateError):
+    """A product whose parts this version must not touch; nothing was."""
+
+    def __init__(self, product: str, reason: str, *, hint: str) -> None:
+        super().__init__(f"{product} was not healed: {reason}", hint=hint)
+        self.product = product
+        self.reason = reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +76,7 @@ class Healer:
         Raises:
             HealingRefused, CheckpointTooNew: a newer version was at work here; nothing was touched.
             LeaseLost: somebody else has taken over; what was done until then is safe.
-            ExchangeError: a hole in doubt could not be asked for; what was done is safe.
+            RequestError: a hole in doubt could not be asked for; what was done is safe.
             StoreError, CheckpointNotSaved: the lake, or the store of checkpoints, failed.
             Stopped: the stop event was set.
         """

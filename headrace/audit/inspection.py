@@ -12,18 +12,28 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from headrace.audit.exceptions import PartsKeepChanging
 from headrace.audit.findings import Kind
+from headrace.errors import HeadraceError
 from headrace.lake import Part, PartFooter, PartListing, RawLake
-from headrace.lake.encoding import decode_metadata, footer_size
+from headrace.lake.encoding import decode_footer, decode_metadata, footer_size
 from headrace.lake.exceptions import FooterTooNew, ObjectMissing, PartUnreadable
-from headrace.lake.footer import decode_footer
 from headrace.stopping import STOP, StopEvent
 
 #: Footers are waiting for the store, rows are work for the processor and memory.
 FOOTER_READERS, ROW_READERS = 16, 4
 #: How often the listing is taken again because parts went away.
 _LOOKS = 10
+
+
+class PartsKeepChanging(HeadraceError):
+    """The parts of a product went away faster than they could be listed and looked at."""
+
+    def __init__(self, product: str) -> None:
+        super().__init__(
+            f"{product}: its parts change faster than they can be looked at",
+            hint="Audit again when fewer runs are at work on it",
+        )
+        self.product = product
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,15 +1,102 @@
-"""What is wrong with the files of a product: unsound parts, overlaps, leftovers, foreign files."""
+"""What is wrong with the files of a product: unsound parts, overlaps, leftovers, foreign files.
+
+Setting a file aside: out of every reader's way, and not lost.
+
+    raw/trades/exchange=coinbase/product=BTC-USD/part-000000000001-000000001000.parquet
+
+becomes, in the same lake,
+
+    _headrace/aside/exchange=coinbase/product=BTC-USD/part-...-000000001000.parquet-1f3a9c2e5b7d9e01
+
+The end of the name is a digest of the content: setting the same file aside twice, say because a
+kill came between, makes one copy.
+
+Parts that share ids: how many trades they both hold, and whether these are the same.
+"""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from headrace.audit.aside import is_former_aside, keys_aside
 from headrace.audit.findings import Finding, Kind
 from headrace.audit.inspection import Inspection
-from headrace.audit.overlaps import Shared, shared_by
-from headrace.lake import Overlap, Part, RawLake
-from headrace.lake.exceptions import ObjectMissing, PartUnreadable
+from headrace.faults import kill_point
+from headrace.lake import Overlap, Part, RawLake, content_digest
+from headrace.lake.exceptions import InvalidTrades, ObjectMissing, PartUnreadable
+from headrace.lake.names import FORMER_ASIDE, aside_prefix
+from headrace.pull.product_leases import HeldLease
+from headrace.trades import rows_between
+
+_DIGEST_CHARACTERS = 16
+
+
+def keys_aside(raw: RawLake, product: str) -> list[str]:
+    """What earlier healings of the product set aside, also among the parts, as it was before.
+
+    Raises:
+        StoreError: the store failed.
+    """
+    now = [entry.key for entry in raw.store.entries(aside_prefix(raw.exchange, product))]
+    return sorted([*now, *filter(is_former_aside, raw.parts(product).foreign)])
+
+
+def is_former_aside(key: str) -> bool:
+    """Whether an earlier version set the file aside among the parts; any run moves it away."""
+    return key.rpartition("/")[2].startswith(FORMER_ASIDE)
+
+
+def set_aside(raw: RawLake, product: str, part: Part, lease: HeldLease) -> str:
+    """Move the file of `part` away from the parts; its new key. Durable when it returns.
+
+    The copy is there before the part goes, and the lease is asked in between.
+
+    Raises:
+        ObjectMissing: it is gone already.
+        LeaseLost: another holder has taken over; the part was left where it is.
+        StoreError: the store failed.
+    """
+    content = raw.store.get(part.key)
+    digest = hashlib.sha256(content).hexdigest()[:_DIGEST_CHARACTERS]
+    key = f"{aside_prefix(raw.exchange, product)}{part.name}-{digest}"
+    raw.store.put_if_absent(key, content)
+    kill_point("after-aside")
+    lease.check()
+    raw.store.delete(part.key)
+    return key
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What two parts hold of the ids that both answer for.
+
+    Args:
+        left_rows, right_rows: trades of the shared ids in the one and the other.
+        same: whether they are the same trades, value by value.
+    """
+
+    left_rows: int
+    right_rows: int
+    same: bool
+
+
+def shared_by(raw: RawLake, overlap: Overlap) -> Shared:
+    """Compare two overlapping parts; both are read.
+
+    Raises:
+        PartUnreadable, ObjectMissing: one of them cannot be read, or is gone.
+        StoreError: the store failed.
+    """
+    lo, hi = overlap.shared
+    left = rows_between(raw.read_part(overlap.left)[0], lo, hi)
+    right = rows_between(raw.read_part(overlap.right)[0], lo, hi)
+    try:
+        same = content_digest(left) == content_digest(right)
+    except InvalidTrades:
+        # What has no meaning is not taken for the same.
+        same = False
+    return Shared(left.num_rows, right.num_rows, same and left.num_rows == right.num_rows)
 
 
 def part_findings(

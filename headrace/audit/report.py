@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from headrace.audit.coverage import Tally
 from headrace.audit.findings import Finding, Kind
 from headrace.coverage import Range
-from headrace.pull.receipts import ProductReceipt
+from headrace.pull.report import ProductReceipt
 from headrace.run.report import (
     Report,
     Row,

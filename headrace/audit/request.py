@@ -8,10 +8,43 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from headrace.audit.exceptions import NothingToAudit, NotInLake
+from headrace.errors import ConfigurationError
 from headrace.exchange.products import canonical_products
 from headrace.pull.request import SPAN, ExchangeAccess, Product, PullRequest, parse_span
 from headrace.run.parameters import Form
+
+_SHOWN = 10
+
+
+class NothingToAudit(ConfigurationError):
+    """There is no trade of any product at the location; nothing was made there either."""
+
+    def __init__(self, location: str) -> None:
+        super().__init__(
+            f"there are no trades to audit in {location}",
+            hint="Look at --lake and HEADRACE_LAKE; headrace backfill puts trades there",
+        )
+        self.location = location
+
+
+class NotInLake(ConfigurationError):
+    """Products that the lake has no folder for.
+
+    Args:
+        products: what was asked for and is not there.
+        location: the lake.
+        known: what is there.
+    """
+
+    def __init__(self, products: Sequence[str], location: str, known: Sequence[str]) -> None:
+        shown = ", ".join(known[:_SHOWN]) + (", ..." if len(known) > _SHOWN else "")
+        super().__init__(
+            f"the lake {location} holds nothing of {', '.join(products)}",
+            hint=f"It holds {shown}; headrace backfill fetches others",
+        )
+        self.products = tuple(products)
+        self.location = location
+        self.known = tuple(known)
 
 
 class AuditRequest(ExchangeAccess):

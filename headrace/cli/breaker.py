@@ -7,8 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from headrace.quota.inspect import inspect_breaker, known_names, open_breaker
-from headrace.quota.status import BreakerStatus
+from headrace.quota.status import BreakerStatus, inspect_breaker, known_names, open_breaker
 from headrace.settings import load_settings
 
 app = typer.Typer(help="Circuit breakers of servers.", no_args_is_help=True)

@@ -24,9 +24,9 @@ from headrace.exchange.products import canonical_product, canonical_products
 from headrace.lake.names import exchange_prefix
 from headrace.leases import LeaseHeld, open_leases
 from headrace.pull.checkpoints import Checkpoint
+from headrace.pull.ledger import EXCHANGE
+from headrace.pull.product_leases import Turns, lake_tag
 from headrace.pull.rebuild import rebuild
-from headrace.pull.sources import EXCHANGE
-from headrace.pull.turns import Turns, lake_tag
 from headrace.run.report import Status, combined
 from headrace.settings import Settings, load_settings
 

@@ -12,9 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from headrace.errors import ConfigurationError
-from headrace.leases import Holder, LeaseHeld, LeaseState, LeaseStore, Standing
+from headrace.leases import Holder, LeaseHeld, LeaseState, LeaseStore, Standing, open_leases
 from headrace.leases.machine import Liveness
-from headrace.leases.opening import open_leases
 from headrace.settings import load_settings
 
 app = typer.Typer(help="Leases: who may write at this moment.", no_args_is_help=True)

@@ -13,10 +13,10 @@ from rich.table import Table
 from rich.text import Text
 
 from headrace.errors import ConfigurationError
-from headrace.exchange.transport import quota_name
 from headrace.metrics import CATALOGUE, MetricsSettingError, parse_sink
 from headrace.metrics.alarms import Thresholds, prometheus_rules, put_alarms
 from headrace.settings import load_settings
+from headrace.wire.transport import quota_name
 
 app = typer.Typer(help="Metrics of runs, and alarms on them.", no_args_is_help=True)
 alarms_app = typer.Typer(help="Alarms with the thresholds that ship.", no_args_is_help=True)

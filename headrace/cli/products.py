@@ -12,10 +12,10 @@ from rich.table import Table
 from rich.text import Text
 
 from headrace.exchange.client import ExchangeClient, ProductInfo
-from headrace.exchange.transport import Transport, checked_base_url, quota_name
 from headrace.logs.redaction import safe_text
 from headrace.quota import QuotaConfig, open_gate, parse_rates
 from headrace.settings import load_settings
+from headrace.wire.transport import Transport, checked_base_url, quota_name
 
 
 def products(

@@ -13,9 +13,8 @@ from rich.text import Text
 
 from headrace.errors import ConfigurationError
 from headrace.quota import parse_rates
-from headrace.quota.inspect import inspect, known_names, reset_quota
 from headrace.quota.selftest import run_selftest
-from headrace.quota.status import QuotaStatus
+from headrace.quota.status import QuotaStatus, inspect, known_names, reset_quota
 from headrace.settings import load_settings
 
 app = typer.Typer(help="Quotas: what they allow and who uses them.", no_args_is_help=True)

@@ -15,8 +15,8 @@ from pathlib import Path
 from urllib.parse import quote, urlsplit
 
 from headrace.errors import HeadraceError
-from headrace.exchange.exceptions import ExchangeError
-from headrace.exchange.transport import Response, Timeouts, Transport
+from headrace.wire.exceptions import RequestError
+from headrace.wire.transport import Response, Timeouts, Transport
 
 _LIMITS = Timeouts(connect_s=3.0, read_s=4.0, total_s=8.0)
 
@@ -38,7 +38,7 @@ def ask(url: str, headers: Mapping[str, str] | None = None) -> Response:
     try:
         with Transport(f"{parts.scheme}://{parts.netloc}{path}", timeouts=_LIMITS) as transport:
             return transport.get(target, headers)
-    except ExchangeError as error:
+    except RequestError as error:
         raise NoAnswer(error.message, hint=error.hint) from error
 
 

@@ -12,20 +12,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from headrace.exchange.exceptions import (
-    AccessDenied,
-    BadAnswer,
-    ConnectionFailed,
-    ExchangeError,
-    PutOff,
-    RefusedThroughout,
-    RequestRefused,
-    RetriesExhausted,
-    ServerError,
-    Throttled,
-    TransientError,
-    UnknownProduct,
-)
+from headrace.exchange.exceptions import UnknownProduct
 from headrace.exchange.pages import (
     PAGE_LIMIT,
     UNREADABLE,
@@ -35,14 +22,27 @@ from headrace.exchange.pages import (
     decode_page,
 )
 from headrace.exchange.proof import Check, unchecked
-from headrace.exchange.retrying import RetryPolicy
 from headrace.exchange.signing import Credentials, sign
-from headrace.exchange.transport import Response, Transport
 from headrace.logs.redaction import safe_text
 from headrace.metrics.client_stats import ClientStats
 from headrace.quota import Admission, Gate, Lane, OutageError
 from headrace.quota.feedback import retry_after_s as read_retry_after
 from headrace.stopping import Ending, StopEvent, Stopped
+from headrace.wire.exceptions import (
+    AccessDenied,
+    BadAnswer,
+    ConnectionFailed,
+    PutOff,
+    RefusedThroughout,
+    RequestError,
+    RequestRefused,
+    RetriesExhausted,
+    ServerError,
+    Throttled,
+    TransientError,
+)
+from headrace.wire.retrying import RetryPolicy
+from headrace.wire.transport import Response, Transport
 
 Answer = TypeVar("Answer")
 
@@ -220,12 +220,12 @@ class ExchangeClient:
         except Stopped:
             self.ending.check()
             raise
-        except ExchangeError as error:
+        except RequestError as error:
             if error.refuses_us:
                 self._count_refusal(error)
             raise
 
-    def _count_refusal(self, error: ExchangeError) -> None:
+    def _count_refusal(self, error: RequestError) -> None:
         """End the run when all that is asked is refused for who asks: asking on makes it worse."""
         with self._counting:
             self._refusals += 1
@@ -242,7 +242,7 @@ class ExchangeClient:
         while True:
             try:
                 return self._attempt(request, read)
-            except ExchangeError as error:
+            except RequestError as error:
                 request.lane = Lane.RETRY
                 request.fresh = isinstance(error, ConnectionFailed)
                 if isinstance(error, ConnectionFailed) and error.stale:
@@ -286,7 +286,7 @@ class ExchangeClient:
             self._attempt(self._known_to_work(request), _read_nothing)
         except TransientError as also:
             request.outage = _is_of_server(also)
-        except ExchangeError:
+        except RequestError:
             pass  # a refusal is an answer
         request.bad = not was_one and not request.outage
         request.outages += not request.bad
@@ -379,12 +379,12 @@ class _Request:
     bad: bool = False
 
 
-def _is_of_server(error: ExchangeError) -> bool:
+def _is_of_server(error: RequestError) -> bool:
     """Whether the server failed: the causes that count for the breaker, and no others."""
     return isinstance(error, ServerError | ConnectionFailed) or type(error) is BadAnswer
 
 
-def _refusal(response: Response, retry_after_s: float | None) -> ExchangeError | None:
+def _refusal(response: Response, retry_after_s: float | None) -> RequestError | None:
     """The error that a status means, or None if the body is worth reading."""
     status = response.status
     if status == 200:
@@ -436,7 +436,7 @@ def _target(response: Response) -> str:
     return f" to {location[:120]!r}" if location else ""
 
 
-def _placed(error: ExchangeError, product: str, cursor: int | None) -> ExchangeError:
+def _placed(error: RequestError, product: str, cursor: int | None) -> RequestError:
     """The same error, naming the product and the cursor it was about."""
     if error.product or not product:
         return error

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
-from headrace.exchange.exceptions import Contradiction, RetriesExhausted, ValueRefused
+from headrace.exchange.exceptions import Contradiction, ValueRefused
 from headrace.exchange.pages import Page
 from headrace.exchange.proof import (
     Check,
@@ -18,6 +18,7 @@ from headrace.exchange.proof import (
 )
 from headrace.exchange.source import Source
 from headrace.quota import Lane
+from headrace.wire.exceptions import RetriesExhausted
 
 #: So many empty answers it takes to believe that a product has no trade.
 _EMPTY_TO_BELIEVE = 12
@@ -123,7 +124,7 @@ def first_id(
 
     Raises:
         Contradiction: the answers do not agree.
-        ExchangeError: as the client's.
+        RequestError: as the client's.
     """
     exists, nothing_below, shown = newest.first_id, 1, newest
     ends: set[int | None] = set()

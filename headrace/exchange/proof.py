@@ -59,7 +59,7 @@ from headrace.coverage import Range
 from headrace.exchange.exceptions import Contradiction
 from headrace.exchange.pages import Outline, Page
 from headrace.lake.digest import content_digest
-from headrace.lake.rows import rows_between
+from headrace.trades import rows_between
 
 #: What one look at a page shows: all of it, or its ids.
 Sight = Page | Outline

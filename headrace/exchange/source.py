@@ -50,7 +50,7 @@ class Source(Protocol):
             limit: the source's own limit if left out.
 
         Raises:
-            ExchangeError: as `ExchangeClient.page`.
+            RequestError: as `ExchangeClient.page`.
         """
 
     def outline(

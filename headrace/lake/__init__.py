@@ -21,7 +21,7 @@ the layout for readers that are not ours; `headrace.lake.exceptions` what can go
 """
 
 from headrace.lake.digest import ContentDigest, content_digest, row_digest
-from headrace.lake.footer import PartFooter
+from headrace.lake.encoding import PartFooter
 from headrace.lake.grid import DEFAULT_CELL_PAGES, PAGE_IDS, Cell, Grid
 from headrace.lake.names import PartName, canonical_exchange, canonical_product
 from headrace.lake.opening import Lake, open_lake

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from headrace.coverage import IntervalSet
-from headrace.lake.footer import PartFooter
+from headrace.lake.encoding import PartFooter
 from headrace.lake.grid import Grid
 from headrace.lake.names import PartName
 from headrace.lake.store import StoredObject

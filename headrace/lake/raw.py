@@ -19,6 +19,8 @@ from headrace.faults import kill_point
 from headrace.lake import stats, upkeep
 from headrace.lake.digest import ContentDigest
 from headrace.lake.encoding import (
+    PartFooter,
+    decode_footer,
     decode_metadata,
     decode_part,
     describe,
@@ -26,9 +28,7 @@ from headrace.lake.encoding import (
     footer_size,
 )
 from headrace.lake.exceptions import InvalidTrades, ObjectMissing, PartConflict, PartUnreadable
-from headrace.lake.footer import PartFooter, decode_footer
 from headrace.lake.grid import Grid
-from headrace.lake.guarded import GuardedStore
 from headrace.lake.names import (
     MAX_ID,
     PartName,
@@ -39,11 +39,10 @@ from headrace.lake.names import (
     product_prefix,
 )
 from headrace.lake.parts import Part, PartListing, PartReceipt
-from headrace.lake.rows import rows_between
 from headrace.lake.stats import LakeStats, NewestTrade
-from headrace.lake.store import Guard, Store
+from headrace.lake.store import Guard, GuardedStore, Store
 from headrace.lake.upkeep import SweepReceipt
-from headrace.trades import empty_trades
+from headrace.trades import empty_trades, rows_between
 
 #: Enough for the footer of every part of ours; a longer one costs a second read.
 _TAIL_BYTES = 4_096

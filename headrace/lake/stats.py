@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, TypeVar
 import pyarrow.parquet as pq
 
 from headrace.coverage import IntervalSet
+from headrace.lake.encoding import PartFooter
 from headrace.lake.exceptions import ObjectMissing
-from headrace.lake.footer import PartFooter
 from headrace.lake.names import MAX_ID
 from headrace.lake.parts import Part, PartListing
-from headrace.lake.rows import rows_between
+from headrace.trades import rows_between
 
 if TYPE_CHECKING:
     from headrace.lake.raw import RawLake

@@ -13,10 +13,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from headrace.leases.exceptions import LeaseLost
-from headrace.leases.lease import Lease
+from headrace.leases.lease import Lease, Renewal
 from headrace.leases.machine import THIS_MACHINE, Machine
 from headrace.leases.model import Holder, Standing
-from headrace.leases.renewal import Renewal
 from headrace.leases.store import LeaseStore
 from headrace.stopping import STOP, StopEvent
 

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from headrace.exchange.exceptions import ExchangeError
 from headrace.looker.content import content_of
 from headrace.looker.exceptions import ItemRefused
 from headrace.looker.vault import ITEM, PAGE, Failed, Failure, Status, Vault, item_of
 from headrace.stopping import STOP, StopEvent, Stopped
+from headrace.wire.exceptions import RequestError
 
 
 class Client(Protocol):
@@ -97,8 +97,8 @@ def _retry(vault: Vault, client: Client, session: int, failure: Failure) -> str:
     try:
         body = client.item(failure.type, failure.key)
         item = item_of(failure.type, body, item_id=failure.key)
-    except (ExchangeError, ItemRefused) as error:
-        status = error.status if isinstance(error, ExchangeError) else None
+    except (RequestError, ItemRefused) as error:
+        status = error.status if isinstance(error, RequestError) else None
         again = Failed(failure.type, ITEM, failure.key, status, str(error))
         vault.upsert_many(session, (), failures=[again])
         return str(error)

@@ -13,13 +13,13 @@ from enum import StrEnum
 from typing import Protocol
 
 from headrace.errors import HeadraceError
-from headrace.exchange.exceptions import ExchangeError
 from headrace.looker.client import NotFound
 from headrace.looker.content import CONTENT, TYPES, Content, Listing
 from headrace.looker.exceptions import ItemRefused
 from headrace.looker.extract.pages import elements_of, explores_of, id_of, named_of
 from headrace.looker.vault import Item, Vault, item_of
 from headrace.stopping import STOP, StopEvent
+from headrace.wire.exceptions import RequestError
 
 _PAGE = 100
 
@@ -158,7 +158,7 @@ class Comparison:
             known = self._vault.contents.row(content.type, item_id)
             what = Problem.GONE if known else Problem.UNREADABLE
             yield Finding(content.type, item_id, what, error.problem)
-        except (ExchangeError, ItemRefused) as error:
+        except (RequestError, ItemRefused) as error:
             yield Finding(content.type, item_id, Problem.UNREADABLE, _reason(error))
         else:
             yield from self._compared(item)

@@ -10,15 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 
-from headrace.exchange.transport import quota_name
 from headrace.lake.opening import canonical_location
 from headrace.leases import LeaseHeld, open_leases
-from headrace.pull.receipts import ProductReceipt
-from headrace.pull.report import Summary
+from headrace.pull.ledger import EXCHANGE
+from headrace.pull.product_leases import Turns
+from headrace.pull.report import ProductReceipt, Summary
 from headrace.pull.request import BLOCK_PREFIX, PullRequest
-from headrace.pull.sources import EXCHANGE
-from headrace.pull.turns import Turns
 from headrace.run.report import QuotaUse, Status
+from headrace.wire.transport import quota_name
 
 
 @contextmanager

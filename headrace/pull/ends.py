@@ -15,7 +15,7 @@ from functools import partial
 import pyarrow as pa
 
 from headrace.coverage import EMPTY
-from headrace.exchange.exceptions import Contradiction, RetriesExhausted
+from headrace.exchange.exceptions import Contradiction
 from headrace.exchange.history import History, both_ends, first_id, newest_page, sight
 from headrace.exchange.pages import Page
 from headrace.exchange.proof import (
@@ -31,8 +31,9 @@ from headrace.exchange.proof import (
 from headrace.exchange.source import Source
 from headrace.lake import PAGE_IDS, RawLake
 from headrace.pull.exceptions import AnotherHistory, LakeAhead
-from headrace.pull.opening import Stored, known_before
+from headrace.pull.ledger import Stored, known_before
 from headrace.quota import Lane
+from headrace.wire.exceptions import RetriesExhausted
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +53,7 @@ def surveyed(
 
     Raises:
         LakeAhead: the exchange shows no trade, although some are stored.
-        AnotherHistory, PartUnreadable, StoreError, ExchangeError: as `check_history`.
+        AnotherHistory, PartUnreadable, StoreError, RequestError: as `check_history`.
     """
     product = stored.product
     shown, more = _newest_shown(client, stored, lane)
@@ -117,7 +118,7 @@ def newest_shown(client: Source, lake: RawLake, product: str, *, lane: Lane) -> 
 
     Raises:
         LakeAhead: the exchange shows no trade, although some are stored.
-        AnotherHistory, PartUnreadable, StoreError, ExchangeError: as `check_history`.
+        AnotherHistory, PartUnreadable, StoreError, RequestError: as `check_history`.
     """
     newest = lake.newest(product)
     stored = Stored(product, lake, first=None, newest=newest.trade_id if newest else 0, noted=0)
@@ -134,7 +135,7 @@ def ends_again(client: Source, lake: RawLake, product: str) -> tuple[History, tu
 
     Raises:
         LakeAhead: the exchange shows no trade.
-        AnotherHistory, PartUnreadable, StoreError, ExchangeError: as `check_history`.
+        AnotherHistory, PartUnreadable, StoreError, RequestError: as `check_history`.
     """
     stored = replace(known_before(lake, product, None, EMPTY), first=None)
     history, seen = surveyed(client, stored, lane=Lane.BACKFILL, compare=True)
@@ -159,7 +160,7 @@ def check_history(
     Raises:
         AnotherHistory: every answer differs from what is stored.
         PartUnreadable, StoreError: what is stored cannot be read.
-        ExchangeError: as the client's.
+        RequestError: as the client's.
     """
     if not stored.newest:
         return (shown,)

@@ -14,7 +14,6 @@ from typing import TypeGuard
 import pyarrow as pa
 
 from headrace.coverage import IntervalSet, Range
-from headrace.exchange.exceptions import ExchangeError, RequestRefused, RetriesExhausted
 from headrace.exchange.pages import Page
 from headrace.exchange.planning import Chunk, next_page, page_begin
 from headrace.exchange.proof import Known
@@ -22,11 +21,12 @@ from headrace.exchange.source import Source
 from headrace.exchange.walk import Walked, walk
 from headrace.faults import kill_point
 from headrace.lake import Part, PartReceipt, RawLake
-from headrace.lake.rows import rows_between
 from headrace.pull.progress import RunProgress
-from headrace.pull.receipts import ChunkReceipt
+from headrace.pull.report import ChunkReceipt
 from headrace.quota import Lane
 from headrace.stopping import StopEvent
+from headrace.trades import rows_between
+from headrace.wire.exceptions import RequestError, RequestRefused, RetriesExhausted
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Fetching:
     replace: bool
     progress: RunProgress
     stop: StopEvent
-    on_page_end: Callable[[ExchangeError | None], None]
+    on_page_end: Callable[[RequestError | None], None]
 
     def fetched(self, chunk: Chunk) -> tuple[ChunkReceipt, Exception | None]:
         """Walk a chunk and store what is answered; durable when it returns.
@@ -161,6 +161,6 @@ class Fetching:
         )
 
 
-def _is_of_one_page(error: Exception) -> TypeGuard[ExchangeError]:
+def _is_of_one_page(error: Exception) -> TypeGuard[RequestError]:
     """Whether another page may well be answered: the exchange took this request and failed it."""
     return isinstance(error, RetriesExhausted | RequestRefused) and not error.refuses_us

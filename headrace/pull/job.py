@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 
 from headrace.coverage import EMPTY, IntervalSet
 from headrace.errors import HeadraceError
-from headrace.exchange.exceptions import ExchangeError, RefusedThroughout, UnknownProduct
+from headrace.exchange.exceptions import UnknownProduct
 from headrace.exchange.planning import (
     Chunk,
     Sizing,
@@ -34,18 +34,23 @@ from headrace.leases import LeaseStore
 from headrace.pull.checkpoints import Checkpoint, CheckpointStore
 from headrace.pull.exceptions import CheckpointNotSaved, TokenBehind
 from headrace.pull.fetching import Fetching
-from headrace.pull.ledger import Ledger
-from headrace.pull.opening import Listener, known_before, opened_ledger
-from headrace.pull.planner import Survey, survey
+from headrace.pull.ledger import (
+    Ledger,
+    Listener,
+    check_source,
+    known_before,
+    opened_ledger,
+    source_host,
+)
+from headrace.pull.planner import Survey, refresh_chunks, survey
+from headrace.pull.product_leases import HeldLease, Turns
 from headrace.pull.progress import RunProgress
-from headrace.pull.receipts import ChunkReceipt, PlanReceipt, ProductReceipt
-from headrace.pull.refreshing import refresh_chunks
+from headrace.pull.report import ChunkReceipt, PlanReceipt, ProductReceipt
 from headrace.pull.request import PullRequest
-from headrace.pull.sources import check_source, source_host
-from headrace.pull.turns import HeldLease, Turns
 from headrace.quota import Lane, OutageError, QuotaUnavailable
 from headrace.run.report import Status
 from headrace.stopping import StopEvent, Stopped
+from headrace.wire.exceptions import RefusedThroughout, RequestError
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +72,7 @@ class ProductJob:
         request: what the run was asked to do.
         run_id: recorded in the checkpoint.
         client, lake, checkpoints: where from, where to, where it is noted.
-        leases: who may do what; see `headrace.pull.turns`.
+        leases: who may do what; see `headrace.pull.product_leases`.
         progress: raised as pages arrive.
         stop: the run's stop event; the job has a child of it, so that it can stop alone.
         listener: told of commits, gaps and disagreements.
@@ -130,7 +135,7 @@ class ProductJob:
             TokenBehind: the lease has to be taken again, above the checkpoint's token.
             ForeignSource: the lake holds trades of the product from another host.
             AnotherHistory: the exchange shows others under the ids of those that are stored.
-            ExchangeError, StoreError: as the client and the lake.
+            RequestError, StoreError: as the client and the lake.
         """
         self._lease = lease
         if lease is not None:
@@ -314,7 +319,7 @@ class ProductJob:
             on_page_end=self._page_ended,
         )
 
-    def _page_ended(self, failed: ExchangeError | None) -> None:
+    def _page_ended(self, failed: RequestError | None) -> None:
         """Stop this product when so many pages fail in a row that it is not about them."""
         with self._counting:
             self._bad_pages = self._bad_pages + 1 if failed else 0

@@ -1,9 +1,12 @@
-"""From a request and what is known of a product to the ids that are to be fetched."""
+"""From a request and what is known of a product to the ids that are to be fetched.
+
+Fetching again what is stored: by the parts' own borders, so that none comes to lie across.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -13,13 +16,45 @@ from headrace.exchange.history import (
     first_id_since,
 )
 from headrace.exchange.pages import Page
-from headrace.exchange.planning import whole_pages
+from headrace.exchange.planning import Chunk, Sizing, plan_chunks, plan_pages, whole_pages
 from headrace.exchange.source import Source
+from headrace.lake import RawLake
 from headrace.lake.grid import PAGE_IDS
 from headrace.pull.ends import surveyed
-from headrace.pull.opening import Stored
+from headrace.pull.ledger import Stored
 from headrace.pull.request import PullRequest
 from headrace.quota import Lane
+
+
+def refresh_chunks(
+    lake: RawLake,
+    product: str,
+    *,
+    asked: Range,
+    to_fetch: IntervalSet,
+    history: History,
+    sizing: Sizing,
+) -> Iterator[Chunk]:
+    """The parts that share an id with `asked`, one chunk each, then what no part answers for.
+
+    Args:
+        asked: the inclusive range to refresh.
+        to_fetch: the same in whole pages.
+        history: first and newest trade; what lies below the first is no work.
+        sizing: how the rest is cut.
+    """
+    stored = [
+        (part.lo, part.hi)
+        for part in lake.parts(product).between(*asked)
+        if part.hi >= history.first
+    ]
+    # Beside a part that ends within a page, the rest of the page would be no block.
+    rest = whole_pages(to_fetch - IntervalSet.from_ranges(stored), history.newest)
+    for lo, hi in stored:
+        if not rest.contains(lo, hi):
+            yield Chunk(lo, hi, plan_pages(IntervalSet.of((lo, hi))))
+    yield from plan_chunks(rest, sizing)
+
 
 log = logging.getLogger(__name__)
 
@@ -76,7 +111,7 @@ def survey(
     Raises:
         LakeAhead: the exchange shows no trade, although some are stored.
         AnotherHistory: it shows others under the ids of those that are stored.
-        ExchangeError: as the client's.
+        RequestError: as the client's.
     """
     # A full refresh is how to take over what the exchange has corrected.
     compare = not request.full_refresh

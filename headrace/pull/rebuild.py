@@ -13,7 +13,7 @@ from headrace.faults import kill_point
 from headrace.lake import RawLake
 from headrace.pull.checkpoints import Checkpoint, CheckpointStore, noted_token
 from headrace.pull.exceptions import CheckpointTooNew, CheckpointUnreadable, NothingToRebuild
-from headrace.pull.turns import Turns
+from headrace.pull.product_leases import Turns
 
 
 def rebuild(

@@ -11,10 +11,10 @@ from pydantic import Field, field_validator, model_validator
 from headrace.durations import LONGEST_S
 from headrace.exchange.products import canonical_products
 from headrace.exchange.times import parse_time
-from headrace.exchange.transport import checked_base_url
 from headrace.quota import parse_rates
 from headrace.quota.config import OUTAGE_LIMIT_S
 from headrace.run.parameters import Form, Parameters
+from headrace.wire.transport import checked_base_url
 
 MAX_IN_FLIGHT = 200
 

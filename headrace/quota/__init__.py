@@ -1,7 +1,7 @@
 """Permits: one quota shared by every thread and process of the machine, a breaker in front.
 
 Start reading at `gate`, which is what callers see. Behind it, `bucket` is what pyrate-limiter's
-`Limiter` puts requests into, `turnstile` orders the threads of a process, `slots` books moments in
+`Limiter` puts requests into, `queue` orders the threads of a process, `book` books moments in
 a file that all processes share (`timing` says when the next one can lie, `overtake` who goes first,
 `slowdown` what a 429 does), and `breaker` is the state machine of the circuit breaker.
 """

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from headrace.quota.clock import NS
 from headrace.quota.config import BreakerConfig
-from headrace.quota.owners import Owner
+from headrace.quota.processes import Owner
 
 #: While somebody else probes, the others ask again this often, in nanoseconds.
 _ASK_AGAIN = NS // 4

@@ -13,7 +13,7 @@ from typing import TypeVar
 from headrace.quota.breaker import BreakerState, Pass, Phase
 from headrace.quota.clock import NS, Clock
 from headrace.quota.config import BreakerConfig
-from headrace.quota.owners import Owner
+from headrace.quota.processes import Owner
 from headrace.quota.storage import StateFile
 
 log = logging.getLogger(__name__)

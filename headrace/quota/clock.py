@@ -1,4 +1,21 @@
-"""Time that no one can set: monotonic nanoseconds, and the boot that they count from."""
+"""Time that no one can set: monotonic nanoseconds, and the boot that they count from.
+
+Where on the server's clock a request probably was counted.
+
+A server that counts arrivals in a strict window sees the requests of an even sender unevenly:
+some are held up on the way. From outside, only the whole way there and back can be seen. What it
+takes beyond the shortest way seen lately is put down to the way there, and the slot is moved back
+by that much: a window counted from there holds on the server's clock as well.
+
+Most of the shortest way is common to all requests and moves all arrivals alike; it costs nothing.
+A fifth of it is put down to the way there too, since ways there and back need not be alike. And
+where ways differ much, the shortest of those seen is not the shortest there is: it is taken for
+shorter by a fifth of what the usual way takes beyond it, about the luck of one in a hundred.
+
+Where the usual answer takes longer beyond the shortest than any slot is moved, it is no delay on
+the way: it is the server's work, which begins when the request was counted. The cap shrinks there,
+with the cube of how much longer it takes: at twice the cap, slots move by an eighth of it.
+"""
 
 from __future__ import annotations
 
@@ -44,3 +61,43 @@ def _boot_id() -> str:
         return _BOOT_ID.read_text().strip()
     except OSError:  # not Linux; whole minutes, because the value follows the wall clock's steps
         return f"booted-{round(psutil.boot_time() / 60)}"
+
+
+_SHARE_OF_SHORTEST = 0.8
+#: What the shortest way may be shorter than the shortest seen, as a part of the usual excess.
+_LUCK = 0.2
+#: The usual excess follows the ways of about so many answers.
+_USUAL = 16
+#: The shortest way is remembered over one to two spans of so many answers.
+_SPAN = 64
+#: Before so many answers nothing is known about the shortest way, and all of a way may be it.
+_FIRST = 8
+
+
+class Anchor:
+    """Estimates arrivals from the answers of one server.
+
+    Args:
+        cap_ms: the most by which a slot is moved; 0 leaves it where the request left.
+    """
+
+    def __init__(self, cap_ms: float) -> None:
+        self._cap = int(cap_ms * MS)
+        self._former = self._shortest = 1 << 62
+        self._usual_excess = 0.0
+        self._seen = 0
+
+    def arrived(self, sent: int, answered: int) -> int:
+        """When the server probably counted a request; all in nanoseconds."""
+        way = answered - sent
+        self._seen += 1
+        if self._seen % _SPAN == 0:
+            self._former, self._shortest = self._shortest, way
+        self._shortest = min(self._shortest, way)
+        shortest = min(self._former, self._shortest)
+        common = max(0.0, shortest - _LUCK * self._usual_excess) if self._seen > _FIRST else 0.0
+        self._usual_excess += (way - shortest - self._usual_excess) / _USUAL
+        cap = self._cap
+        if self._usual_excess > cap:
+            cap = int(cap * (cap / self._usual_excess) ** 3)
+        return sent + min(cap, way - int(_SHARE_OF_SHORTEST * common))

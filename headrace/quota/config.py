@@ -34,10 +34,10 @@ class QuotaConfig(_Settings):
             between the permit and the request's leaving.
         ahead_ms: a process books beyond its next permit only within this time.
         anchor_cap_ms: the most by which a slow answer moves its slot, because the server counted
-            the request when it arrived (see `headrace.quota.anchor`); less where answers usually
+            the request when it arrived (see `headrace.quota.clock`); less where answers usually
             take longer than that; 0 switches this off.
         slowdown: the factor by which the 429s of one episode stretch every window at most; a lone
-            one does by 2 % (see `headrace.quota.slowdown`).
+            one does by 2 % (see `headrace.quota.feedback`).
         slowdown_cap: the most that such episodes can stretch them together.
         ease: what every success multiplies that stretch by, once no 429 is among the last ones.
         retry_after_cap_s: the longest `Retry-After` (or reset header) that is believed.

@@ -18,20 +18,19 @@ from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
 
-from headrace.quota import forks
+from headrace.quota import processes
+from headrace.quota.book import SlotBook
 from headrace.quota.breaker_file import Breaker, Listener
 from headrace.quota.bucket import SlotLimiter
 from headrace.quota.clock import Clock, MonotonicClock
 from headrace.quota.config import BreakerConfig, QuotaConfig
-from headrace.quota.counters import Cause, Counters
 from headrace.quota.exceptions import RatesError
-from headrace.quota.inspect import breaker_path, quota_path
+from headrace.quota.feedback import Cause, Counters
 from headrace.quota.lanes import Lane
 from headrace.quota.rates import format_rates
 from headrace.quota.request import Request, SlotItem
 from headrace.quota.session import Permit, Session
-from headrace.quota.slots import SlotBook
-from headrace.quota.status import NO_BOOK, BreakerStatus, QuotaStatus
+from headrace.quota.status import NO_BOOK, BreakerStatus, QuotaStatus, breaker_path, quota_path
 from headrace.stopping import StopEvent
 
 T = TypeVar("T")
@@ -230,13 +229,13 @@ class Gate:
             raise
         put = None if self._limiter is None else self._limiter.put
         session = Session(name, book, breaker, self.clock, self._outage_limit_s, put)
-        forks.watch(session)
+        processes.watch(session)
         return session
 
     def _after_fork(self) -> Session:
-        with forks.opening():
+        with processes.opening():
             if self._session.pid != os.getpid():
-                forks.keep(self._session)
+                processes.keep(self._session)
                 self._session = self._open()
             return self._session
 
@@ -313,7 +312,7 @@ class Admission:
 
         Args:
             status: of the answer. 5xx is a failure of the server, everything else is not; 429
-                slows all processes down, a lone one hardly (see `headrace.quota.slowdown`).
+                slows all processes down, a lone one hardly (see `headrace.quota.feedback`).
             retry_after_s: the pause that the server asks for, if the caller has read it.
             headers: of the answer; `Retry-After` and rate-limit headers are read.
             of_host: as in `failed`.

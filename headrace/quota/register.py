@@ -1,4 +1,7 @@
-"""Who uses a quota, with which rates, and what the server's answers did to it."""
+"""Who uses a quota, with which rates, and what the server's answers did to it.
+
+The tables of a quota's file. Times are nanoseconds of the monotonic clock of `boot_id`.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,55 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from headrace.quota import schema
 from headrace.quota.clock import NS, Clock
 from headrace.quota.config import QuotaConfig
 from headrace.quota.exceptions import RatesConflict
-from headrace.quota.owners import Owner
-from headrace.quota.slowdown import BELIEVED, LONG, RECENT, eased, factor
+from headrace.quota.feedback import BELIEVED, LONG, RECENT, eased, factor
+from headrace.quota.processes import Owner
+
+VERSION = 1
+TABLES = """
+CREATE TABLE state (
+    boot_id TEXT NOT NULL,
+    rates TEXT NOT NULL,
+    blocked_until INTEGER NOT NULL DEFAULT 0, -- nothing leaves before
+    slowdown REAL NOT NULL DEFAULT 1,         -- what every window is stretched by
+    episode INTEGER NOT NULL DEFAULT 0        -- when that was last raised
+);
+CREATE TABLE owners (
+    owner INTEGER PRIMARY KEY AUTOINCREMENT,
+    pid INTEGER NOT NULL,
+    started INTEGER NOT NULL,
+    seen INTEGER NOT NULL,
+    grants INTEGER NOT NULL DEFAULT 0,
+    retry INTEGER NOT NULL DEFAULT 0,         -- threads that wait, by lane
+    ingest INTEGER NOT NULL DEFAULT 0,
+    backfill INTEGER NOT NULL DEFAULT 0
+);
+CREATE TABLE slots (
+    seq INTEGER PRIMARY KEY,                  -- in order of booking
+    at INTEGER NOT NULL,                      -- its permit leaves no earlier
+    until INTEGER NOT NULL,                   -- and no later; 0 when it was given back
+    settled INTEGER NOT NULL,                 -- whether `until` is when it really left
+    ticket INTEGER NOT NULL,                  -- who holds it: the seq under which they booked
+    owner INTEGER NOT NULL,
+    lane INTEGER NOT NULL,
+    passes INTEGER NOT NULL                   -- see headrace.quota.lanes
+);
+CREATE INDEX slots_until ON slots (until, settled)
+"""
+
+#: Made with the file or when it is next opened: files of older versions lack it.
+REFUSALS = """
+CREATE TABLE IF NOT EXISTS refusals (
+    seq INTEGER PRIMARY KEY,                  -- the slot of a request that was answered 429
+    at INTEGER NOT NULL                       -- when
+)
+"""
+
+#: Forgets all permits; their rows stay, so that their numbers are not given out again.
+FORGET = "UPDATE slots SET at = 0, until = 0, settled = 1"
+
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +72,7 @@ _FORGET_REFUSALS = "DELETE FROM refusals WHERE seq <= ?"
 
 
 class State(NamedTuple):
-    """What holds for all processes: see `headrace.quota.schema`."""
+    """What holds for all processes: see `headrace.quota.register`."""
 
     blocked_until: int
     slowdown: float
@@ -91,7 +137,7 @@ class Register:
         """
         now, config = self._clock.now(), self._config
         boot_id, signature = self._clock.boot_id, config.signature
-        connection.execute(schema.REFUSALS)
+        connection.execute(REFUSALS)
         row = connection.execute("SELECT boot_id, rates FROM state").fetchone()
         if row is None:
             connection.execute(
@@ -184,7 +230,7 @@ class Register:
         connection.execute("UPDATE state SET blocked_until = max(blocked_until, ?)", (until,))
 
     def refused(self, connection: sqlite3.Connection, seq: int, sent: int) -> State:
-        """The server answered 429: slow everybody down, see `headrace.quota.slowdown`.
+        """The server answered 429: slow everybody down, see `headrace.quota.feedback`.
 
         Args:
             connection: in a transaction.

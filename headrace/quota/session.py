@@ -13,20 +13,16 @@ from typing import NamedTuple
 
 from headrace.durations import LONGEST_S
 from headrace.quota import feedback
-from headrace.quota.anchor import Anchor
+from headrace.quota.book import SlotBook
 from headrace.quota.breaker import Pass
 from headrace.quota.breaker_file import Breaker
-from headrace.quota.clock import MS, NS, Clock
-from headrace.quota.counters import Counters
+from headrace.quota.clock import MS, NS, Anchor, Clock
 from headrace.quota.exceptions import OutageError
+from headrace.quota.feedback import Counters, SlowdownLog
 from headrace.quota.lanes import Lane
-from headrace.quota.packets import Packets
+from headrace.quota.queue import ThreadQueue, WaitingThreads
 from headrace.quota.request import Request, SlotItem
-from headrace.quota.slot import SPARE, Slot
-from headrace.quota.slots import SlotBook
-from headrace.quota.slowdown import SlowdownLog
-from headrace.quota.threads import WaitingThreads
-from headrace.quota.turnstile import Turnstile
+from headrace.quota.slot import SPARE, Packets, Slot
 
 log = logging.getLogger(__name__)
 
@@ -90,7 +86,7 @@ class Session:
         self._slowdown = SlowdownLog(name, self.counters, clock.now)
         if book is not None:
             self._ahead = int(book.config.ahead_ms * MS)
-            self.turnstile = Turnstile(clock.now, self._ahead)
+            self.queue = ThreadQueue(clock.now, self._ahead)
             self._anchor = Anchor(book.config.anchor_cap_ms)
             self._packets = Packets()
 
@@ -150,7 +146,7 @@ class Session:
         """Take a permit of the quota alone if there is one now; else say when there may be."""
         book = self._limited()
         while True:
-            slot = book.book(lane, weight=weight, by=0, waiting=self.turnstile.waiting())
+            slot = book.book(lane, weight=weight, by=0, waiting=self.queue.waiting())
             if isinstance(slot, int):
                 return slot
             leaving = self._leaving(slot, book)
@@ -248,9 +244,9 @@ class Session:
         """Queue, then book."""
         lane = request.lane
         self._refuse_hopeless(request, book)
-        if not self.turnstile.try_enter(lane):
+        if not self.queue.try_enter(lane):
             with self.counters.waiting("quota", self._clock.now):
-                self.turnstile.enter(lane, request.pause, request.check)
+                self.queue.enter(lane, request.pause, request.check)
         booked_to = 0
         try:
             if request.weight == 1 and (kept := self._kept(lane, book)):
@@ -259,7 +255,7 @@ class Session:
                 lane,
                 weight=request.weight,
                 by=request.by,
-                waiting=self.turnstile.waiting(),
+                waiting=self.queue.waiting(),
                 reach=self._packets.reach(lane, self._clock.now()),
             )
             if isinstance(slot, int):
@@ -267,7 +263,7 @@ class Session:
                 raise AssertionError("a slot is refused only when it lies beyond the deadline")
             booked_to = slot.at + (self._ahead if slot.polite else 0)
         finally:
-            self.turnstile.leave(lane, booked_to)
+            self.queue.leave(lane, booked_to)
         return slot
 
     def _kept(self, lane: Lane, book: SlotBook) -> Slot | None:
@@ -280,7 +276,7 @@ class Session:
     def _refuse_hopeless(self, request: Request, book: SlotBook) -> None:
         """Refuse at once what those ahead in the queue make impossible."""
         if request.by is not None:
-            ahead, booked_to = self.turnstile.ahead_of(request.lane)
+            ahead, booked_to = self.queue.ahead_of(request.lane)
             now, least = self._clock.now(), book.least_wait(ahead + request.weight)
             # What may go now is not too late, even if "now" was the deadline.
             if least or booked_to > now:

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 from headrace.quota.clock import MS, NS
 from headrace.quota.config import QuotaConfig
+from headrace.quota.feedback import NOTICEABLE
 from headrace.quota.lanes import Lane
 from headrace.quota.register import Register, State
-from headrace.quota.slowdown import NOTICEABLE
 
 log = logging.getLogger(__name__)
 

@@ -10,10 +10,15 @@ each way in which it can go wrong. It follows no redirects.
 from headrace.wire.connection import Limits
 from headrace.wire.exceptions import Broken, ProxyRefused, Silent, Unreachable, WireError
 from headrace.wire.message import Headers, Reply, problem_of_credential
-from headrace.wire.origin import Origin
 from headrace.wire.pool import Pool
-from headrace.wire.proxies import Proxy, keep_loopback_direct, proxy_for
-from headrace.wire.tls import tls_context, trusted_files
+from headrace.wire.route import (
+    Origin,
+    Proxy,
+    keep_loopback_direct,
+    proxy_for,
+    tls_context,
+    trusted_files,
+)
 from headrace.wire.watch import Flight, Watch
 
 __all__ = [

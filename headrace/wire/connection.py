@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 from headrace.wire.exceptions import Broken, ProxyRefused, Silent, Unreachable
 from headrace.wire.message import Head, Reply, parse_head
-from headrace.wire.origin import Origin
-from headrace.wire.proxies import Proxy
+from headrace.wire.route import Origin, Proxy
 from headrace.wire.watch import Flight
 
 #: What a head and a line of a chunked body may take, and a body with its encoding undone.

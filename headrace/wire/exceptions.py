@@ -1,6 +1,13 @@
-"""The ways in which a request can end without an answer."""
+"""What can go wrong with a request, by what should be done about it.
+
+Below the transport a request ends without an answer (`WireError`). Above it, `RequestError` and its
+kinds are what clients decide by. The kind comes from the status code and the shape of the answer,
+never from words in a message: a 500 for `after=4290017` is a 500.
+"""
 
 from __future__ import annotations
+
+from headrace.errors import HeadraceError
 
 
 class WireError(Exception):
@@ -47,3 +54,117 @@ class Silent(WireError):
 
 class Broken(WireError):
     """The connection ended before the answer did, or what came is not HTTP/1.1."""
+
+
+class RequestError(HeadraceError):
+    """Something about one request failed.
+
+    Args:
+        problem: what happened, without the place.
+        product: the product asked for, or "" for requests about no product.
+        cursor: the `after` cursor of the request, if it had one.
+        status: the HTTP status, or None if no status line arrived.
+        hint: the next step.
+
+    Attributes:
+        refuses_us: whether it is about who asks and from where, so that nothing else would be
+            answered either.
+    """
+
+    refuses_us = False
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        product: str = "",
+        cursor: int | None = None,
+        status: int | None = None,
+        hint: str = "",
+    ) -> None:
+        where = product + (f" after={cursor}" if cursor is not None else "")
+        super().__init__(f"{where}: {problem}" if where else problem, hint=hint)
+        self.problem = problem
+        self.product = product
+        self.cursor = cursor
+        self.status = status
+
+
+class TransientError(RequestError):
+    """Worth another attempt after a pause."""
+
+
+class ServerError(TransientError):
+    """The server answered 5xx."""
+
+
+class ConnectionFailed(TransientError):
+    """No connection, a reset, or an answer that broke off.
+
+    Attributes:
+        stale: whether only a kept connection failed, before a byte of an answer came. The next
+            attempt goes at once, over a fresh one; this one says nothing about the server.
+        unreachable: whether there was no connection at all, which is no matter of the request.
+    """
+
+    stale = False
+    unreachable = False
+
+
+class RequestTimeout(ConnectionFailed):
+    """The request did not end within one of its time limits."""
+
+
+class LocalFailure(TransientError):
+    """Nothing was sent, since this machine lacks what a connection takes: files, ports, memory."""
+
+
+class Throttled(TransientError):
+    """The server answered 429. `retry_after_s` is what it asked for, if it did."""
+
+    retry_after_s: float | None = None
+
+
+class PutOff(TransientError):
+    """The server answered 408 or 425: it did not take this request now, and says nothing else."""
+
+
+class BadAnswer(TransientError):
+    """The status says success, but the body is no page of trades: HTML, cut, of another shape."""
+
+
+class PermanentError(RequestError):
+    """Another attempt would be answered the same."""
+
+
+class ProxyRefusal(PermanentError):
+    """The proxy on the way did not let the request through; the server never saw it."""
+
+    refuses_us = True
+
+
+class RequestRefused(PermanentError):
+    """The server answered 400 or another 4xx that repeating does not mend."""
+
+
+class AccessDenied(RequestRefused):
+    """The server answered 401, 403, 407 or 451: it refuses who asks, whatever is asked."""
+
+    refuses_us = True
+
+
+class RefusedThroughout(HeadraceError):
+    """So many requests in a row were refused for who asks that no other is sent."""
+
+    def __init__(self, source: str, last: RequestError, in_a_row: int) -> None:
+        super().__init__(
+            f"{source} refused {in_a_row} requests in a row, and answered no other meanwhile; "
+            f"the last: {last.problem}",
+            hint=last.hint,
+        )
+        self.source = source
+        self.last = last
+
+
+class RetriesExhausted(RequestError):
+    """Every allowed attempt failed; `__cause__` is the last failure."""

@@ -10,9 +10,7 @@ from collections.abc import Callable
 from headrace.wire.connection import Connection, Limits
 from headrace.wire.exceptions import WireError
 from headrace.wire.message import Reply
-from headrace.wire.origin import Origin
-from headrace.wire.proxies import Proxy
-from headrace.wire.tls import tls_context
+from headrace.wire.route import Origin, Proxy, tls_context
 from headrace.wire.watch import Flight
 
 #: How long a connection without a request is trusted. Gateways and firewalls on the way forget idle

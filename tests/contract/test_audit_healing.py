@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.audit.aside import keys_aside
+from headrace.audit.parts import keys_aside
 from headrace.lake import Grid, RawLake, Store
 from headrace.run.report import Status
 from tests.support.audits import PRODUCT, Bench, kinds

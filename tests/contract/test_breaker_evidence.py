@@ -8,12 +8,12 @@ import threading
 import pytest
 
 from headrace.exchange.client import ExchangeClient
-from headrace.exchange.exceptions import ConnectionFailed, LocalFailure, RetriesExhausted
-from headrace.exchange.retrying import RetryPolicy
-from headrace.exchange.transport import Timeouts, Transport
 from headrace.quota import BreakerConfig, OutageError, Phase, QuotaConfig, open_gate, parse_rates
 from headrace.sim import Fault, Html, Respond, SimulatedExchange
 from headrace.wire import Unreachable
+from headrace.wire.exceptions import ConnectionFailed, LocalFailure, RetriesExhausted
+from headrace.wire.retrying import RetryPolicy
+from headrace.wire.transport import Timeouts, Transport
 
 QUICK = RetryPolicy(first_pause_s=0.01, longest_pause_s=0.05)
 NO_RATES = QuotaConfig(name="sim", rates=parse_rates("none"))

@@ -9,21 +9,9 @@ from functools import partial
 import pytest
 
 from headrace.exchange.client import LONGEST_RETRY_AFTER_S, ExchangeClient, parse_retry_after
-from headrace.exchange.exceptions import (
-    BadAnswer,
-    ConnectionFailed,
-    Contradiction,
-    RequestRefused,
-    RetriesExhausted,
-    ServerError,
-    StuckPage,
-    Throttled,
-    UnknownProduct,
-)
+from headrace.exchange.exceptions import Contradiction, StuckPage, UnknownProduct
 from headrace.exchange.proof import check_reaches
-from headrace.exchange.retrying import RetryPolicy
 from headrace.exchange.signing import Credentials
-from headrace.exchange.transport import USER_AGENT, Timeouts, Transport
 from headrace.quota import BreakerConfig, Phase, QuotaConfig, open_gate, parse_rates
 from headrace.sim import (
     ApiKey,
@@ -40,6 +28,16 @@ from headrace.sim import (
     Stuck,
 )
 from headrace.stopping import StopEvent, Stopped
+from headrace.wire.exceptions import (
+    BadAnswer,
+    ConnectionFailed,
+    RequestRefused,
+    RetriesExhausted,
+    ServerError,
+    Throttled,
+)
+from headrace.wire.retrying import RetryPolicy
+from headrace.wire.transport import USER_AGENT, Timeouts, Transport
 
 QUICK = RetryPolicy(first_pause_s=0.01, longest_pause_s=0.05)
 

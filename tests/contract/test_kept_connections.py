@@ -12,15 +12,15 @@ import pytest
 from pydantic import SecretStr
 
 from headrace.exchange.client import ExchangeClient
-from headrace.exchange.exceptions import RetriesExhausted
-from headrace.exchange.retrying import RetryPolicy
-from headrace.exchange.transport import Timeouts, Transport
 from headrace.lake.s3 import S3Store
 from headrace.looker.client import LookerConnection, open_client
 from headrace.quota import BreakerConfig, Gate, Phase, QuotaConfig, open_gate, parse_rates
 from headrace.sim import Fault, Respond, SimulatedExchange
 from headrace.sim.looker import SimulatedLooker
 from headrace.stopping import StopEvent
+from headrace.wire.exceptions import RetriesExhausted
+from headrace.wire.retrying import RetryPolicy
+from headrace.wire.transport import Timeouts, Transport
 from tests.s3_proxy import s3_proxy
 from tests.services_fixtures import BUCKET, settings_for
 from tests.support.forgetful import ForgetfulGateway

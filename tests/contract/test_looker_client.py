@@ -14,15 +14,6 @@ from pydantic import SecretStr
 from support.looker import SECRET, client_of
 
 from headrace.errors import ConfigurationError
-from headrace.exchange.exceptions import (
-    BadAnswer,
-    ConnectionFailed,
-    RequestRefused,
-    RequestTimeout,
-    RetriesExhausted,
-    ServerError,
-    Throttled,
-)
 from headrace.looker.client import (
     AccessRefused,
     AppError,
@@ -35,6 +26,15 @@ from headrace.looker.client import (
 from headrace.looker.content import content_of
 from headrace.sim.looker import SimulatedLooker
 from headrace.stopping import StopEvent, Stopped
+from headrace.wire.exceptions import (
+    BadAnswer,
+    ConnectionFailed,
+    RequestRefused,
+    RequestTimeout,
+    RetriesExhausted,
+    ServerError,
+    Throttled,
+)
 
 DASHBOARDS = content_of("dashboard").listings[0]
 

@@ -16,9 +16,6 @@ from headrace.doctor.checks.network import check_network
 from headrace.doctor.probes import NoAnswer, ask
 from headrace.errors import ConfigurationError
 from headrace.exchange.client import ExchangeClient
-from headrace.exchange.exceptions import ConnectionFailed, ProxyRefusal, RetriesExhausted
-from headrace.exchange.retrying import RetryPolicy
-from headrace.exchange.transport import Timeouts, Transport
 from headrace.lake.opening import make_store
 from headrace.lake.s3 import S3Store
 from headrace.looker.client import LookerConnection, open_client
@@ -26,6 +23,9 @@ from headrace.quota import BreakerConfig, Gate, QuotaConfig, open_gate, parse_ra
 from headrace.settings import Settings
 from headrace.sim import SimulatedExchange
 from headrace.sim.looker import SimulatedLooker
+from headrace.wire.exceptions import ConnectionFailed, ProxyRefusal, RetriesExhausted
+from headrace.wire.retrying import RetryPolicy
+from headrace.wire.transport import Timeouts, Transport
 from tests.services_fixtures import BUCKET, free_port, settings_for
 from tests.support.forward_proxy import forward_proxy, make_certificate, tls_in_front
 from tests.support.looker import SECRET

@@ -7,18 +7,18 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from headrace.exchange.client import REFUSALS_IN_A_ROW, ExchangeClient
-from headrace.exchange.exceptions import (
-    AccessDenied,
-    ConnectionFailed,
-    RefusedThroughout,
-    RequestRefused,
-    UnknownProduct,
-)
-from headrace.exchange.transport import Transport
+from headrace.exchange.exceptions import UnknownProduct
 from headrace.quota import Phase, QuotaConfig, open_gate, parse_rates
 from headrace.sim import Fault, Respond, SimulatedExchange
 from headrace.stopping import StopEvent, Stopped
 from headrace.wire import Unreachable
+from headrace.wire.exceptions import (
+    AccessDenied,
+    ConnectionFailed,
+    RefusedThroughout,
+    RequestRefused,
+)
+from headrace.wire.transport import Transport
 
 BANNED = "<html><title>Access denied</title> Error 1006"
 

@@ -23,9 +23,9 @@ from headrace.quota import (
     QuotaUnavailable,
     open_gate,
 )
+from headrace.quota.book import SlotBook
 from headrace.quota.clock import MS, NS, MonotonicClock
 from headrace.quota.slot import Slot
-from headrace.quota.slots import SlotBook
 from headrace.sot.embedded.store import EmbeddedStore
 from headrace.sot.exceptions import StoreUnavailable
 from headrace.sot.migration.old_log import OldLog

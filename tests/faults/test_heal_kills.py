@@ -12,8 +12,8 @@ from uuid import uuid4
 
 import pytest
 
-from headrace.audit.aside import keys_aside
 from headrace.audit.auditor import audited
+from headrace.audit.parts import keys_aside
 from headrace.lake import RawLake
 from headrace.lake.exceptions import PartUnreadable
 from tests.lake_healer import FileCheckpoints

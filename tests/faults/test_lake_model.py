@@ -17,7 +17,7 @@ from headrace.coverage import IntervalSet
 from headrace.lake import Grid, RawLake
 from headrace.lake.exceptions import StoreUnavailable
 from headrace.lake.faults import Action, Fault, FaultyStore
-from headrace.lake.rows import rows_between
+from headrace.trades import rows_between
 from tests.lake_samples import FETCHED_AT, SOURCE, trades
 from tests.support.stores import MemoryStore
 

@@ -31,8 +31,8 @@ from headrace.lake.faults import Action, Fault, denied, unavailable
 from headrace.lake.names import PartName
 from headrace.pull.checkpoints import SCHEMA_VERSION, Checkpoint
 from headrace.pull.exceptions import NothingToRebuild
+from headrace.pull.product_leases import Turns
 from headrace.pull.rebuild import rebuild
-from headrace.pull.turns import Turns
 from headrace.run.report import Status
 from tests.support.pull_world import (
     EXCHANGE,

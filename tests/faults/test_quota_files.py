@@ -27,7 +27,7 @@ from headrace.quota import (
     open_gate,
 )
 from headrace.quota.clock import MonotonicClock
-from headrace.quota.inspect import reset_quota
+from headrace.quota.status import reset_quota
 
 ROOT = Path(__file__).parents[2]
 Open = Callable[..., Gate]

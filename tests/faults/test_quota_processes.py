@@ -18,7 +18,7 @@ import pytest
 
 from bench.quota.fleet import Want, run
 from headrace.quota import BreakerConfig, Gate, Lane, PermitTimeout, Phase, QuotaConfig, open_gate
-from headrace.quota.statistics import excess, jain
+from headrace.quota.selftest import excess, jain
 
 ROOT = Path(__file__).parents[2]
 SECOND = 1_000_000_000

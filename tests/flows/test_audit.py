@@ -13,8 +13,8 @@ import pytest
 from support.exchange import rows_of
 from support.pulls import assert_lake_equals_source, run_backfill
 
-from headrace.audit.exceptions import NothingToAudit, NotInLake
 from headrace.audit.report import AuditReport, ProductAudit
+from headrace.audit.request import NothingToAudit, NotInLake
 from headrace.errors import ConfigurationError, HeadraceError
 from headrace.lake import open_lake
 from headrace.lake.exceptions import LakeUnusable

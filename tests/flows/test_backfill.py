@@ -15,7 +15,7 @@ from support.pulls import (
 from headrace.errors import ConfigurationError
 from headrace.lake import open_lake
 from headrace.leases import open_leases
-from headrace.pull.turns import Turns
+from headrace.pull.product_leases import Turns
 from headrace.run.report import Status
 from headrace.settings import load_settings
 from headrace.sim import (

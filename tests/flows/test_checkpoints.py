@@ -20,7 +20,7 @@ from headrace.cli.checkpoint import app
 from headrace.errors import ConfigurationError
 from headrace.leases import hold, open_leases
 from headrace.pull.checkpoints import SCHEMA_VERSION
-from headrace.pull.turns import Turns
+from headrace.pull.product_leases import Turns
 from headrace.run.report import Status
 from headrace.settings import load_settings
 from headrace.sim import SimulatedExchange

@@ -18,7 +18,7 @@ from blocks.checkpoint import BlockCheckpoints
 from headrace.cli.main import main
 from headrace.coverage import IntervalSet
 from headrace.leases import Standing, hold, open_leases
-from headrace.pull.turns import Turns
+from headrace.pull.product_leases import Turns
 from headrace.settings import load_settings
 from headrace.sim import SimulatedExchange
 

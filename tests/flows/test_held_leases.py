@@ -15,7 +15,7 @@ from support.pulls import run_backfill
 from headrace.cli.exits import Exit, exit_of_report
 from headrace.leases import hold, open_leases
 from headrace.looker.extract.request import vault_lease
-from headrace.pull.turns import Turns, lake_tag
+from headrace.pull.product_leases import Turns, lake_tag
 from headrace.settings import load_settings
 from headrace.sim import SimulatedExchange
 from headrace.sim.looker import SimulatedLooker

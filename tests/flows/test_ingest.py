@@ -8,7 +8,7 @@ from support.pulls import assert_lake_equals_source, coverage, of_product, run_b
 
 from headrace.lake import open_lake
 from headrace.leases import hold, open_leases
-from headrace.pull.turns import Turns
+from headrace.pull.product_leases import Turns
 from headrace.run.report import Status
 from headrace.settings import load_settings
 from headrace.sim import Fault, Respond, SimulatedExchange, Stale

@@ -19,7 +19,6 @@ from support.pulls import Watcher
 from blocks.looker import BlockTypeCheckpoints, Looker, LookerCheckpoint
 from headrace.cli.looker.extract import extract as command
 from headrace.errors import ConfigurationError
-from headrace.exchange.exceptions import ConnectionFailed
 from headrace.leases import Standing, hold, open_leases
 from headrace.looker.client import LoginRefused
 from headrace.looker.exceptions import CheckpointUnusable
@@ -30,6 +29,7 @@ from headrace.looker.vault import Vault
 from headrace.run.report import Status
 from headrace.settings import load_settings
 from headrace.sim.looker import SimulatedLooker
+from headrace.wire.exceptions import ConnectionFailed
 
 pytestmark = pytest.mark.flows
 

@@ -14,7 +14,7 @@ from support.metrics import samples
 from blocks.sot import BlockHeads, SotStoreBlock
 from headrace.cli.main import main
 from headrace.leases import hold, open_leases
-from headrace.pull.turns import lake_tag
+from headrace.pull.product_leases import lake_tag
 from headrace.run.report import Status
 from headrace.settings import load_settings
 from headrace.sot.chain import link

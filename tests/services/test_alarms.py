@@ -24,7 +24,7 @@ _EMITTING = """
 import json, sys
 from prefect.events.worker import EventsWorker
 from headrace.coverage import IntervalSet
-from headrace.pull.receipts import ProductReceipt
+from headrace.pull.report import ProductReceipt
 from headrace.pull.request import PullRequest
 from headrace.quota import BreakerChange, Phase
 from headrace.run.report import Status

@@ -4,10 +4,11 @@ from collections.abc import Callable, Iterable
 
 import pyarrow as pa
 
-from headrace.exchange.exceptions import BadAnswer, RetriesExhausted, StuckPage
+from headrace.exchange.exceptions import StuckPage
 from headrace.exchange.pages import PAGE_LIMIT, Page
 from headrace.exchange.proof import unchecked
 from headrace.trades import RAW_SCHEMA
+from headrace.wire.exceptions import BadAnswer, RetriesExhausted
 
 
 class FakeClient:

@@ -12,7 +12,6 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from headrace.exchange.transport import Timeouts
 from headrace.looker.client import LookerClient, LookerConnection, open_client
 from headrace.looker.client.client import LookerRetryPolicy
 from headrace.looker.content import TYPES
@@ -32,6 +31,7 @@ from headrace.quota import BreakerConfig, QuotaConfig, open_gate, parse_rates
 from headrace.run.report import Status, combined
 from headrace.sim.looker import Library
 from headrace.stopping import Ending, StopEvent
+from headrace.wire.transport import Timeouts
 
 #: Tests do not wait for a server to think better of it.
 QUICK = LookerRetryPolicy(first_pause_s=0.01, longest_pause_s=0.05)

@@ -18,31 +18,30 @@ import pyarrow as pa
 
 from headrace.coverage import EMPTY, IntervalSet
 from headrace.errors import HeadraceError
-from headrace.exchange.exceptions import BadAnswer, RetriesExhausted, ServerError, StuckPage
+from headrace.exchange.exceptions import StuckPage
 from headrace.exchange.pages import PAGE_LIMIT, Page
 from headrace.exchange.planning import Sizing
 from headrace.exchange.proof import Check, unchecked
 from headrace.lake import Grid, PartListing, RawLake
 from headrace.lake.faults import Fault, FaultyStore
-from headrace.lake.rows import rows_between
 from headrace.lake.store import Guard, unguarded
 from headrace.leases import LeaseHeld
 from headrace.leases.exceptions import LeaseStoreUnavailable
-from headrace.leases.lease import Lease
+from headrace.leases.lease import Lease, Renewal
 from headrace.leases.machine import Liveness
 from headrace.leases.model import Process as ProcessIdentity
 from headrace.leases.model import Row
-from headrace.leases.renewal import Renewal
 from headrace.leases.store import LeaseStore
 from headrace.pull.checkpoints import Checkpoint, read_checkpoint
 from headrace.pull.exceptions import CheckpointNotSaved, TokenBehind
 from headrace.pull.job import ProductJob
 from headrace.pull.progress import RunProgress
-from headrace.pull.receipts import ProductReceipt
+from headrace.pull.report import ProductReceipt
 from headrace.pull.request import PullRequest
 from headrace.run.report import Status
 from headrace.stopping import StopEvent
-from headrace.trades import RAW_SCHEMA
+from headrace.trades import RAW_SCHEMA, rows_between
+from headrace.wire.exceptions import BadAnswer, RetriesExhausted, ServerError
 from tests.lake_samples import trades
 from tests.support.steps import Stepper
 from tests.support.stores import MemoryStore

@@ -9,8 +9,7 @@ import pyarrow.parquet as pq
 
 from headrace.lake import Grid, RawLake
 from headrace.lake.opening import make_store
-from headrace.pull.receipts import ProductReceipt
-from headrace.pull.report import Summary
+from headrace.pull.report import ProductReceipt, Summary
 from headrace.sim import SimulatedExchange
 from headrace.trades import empty_trades
 

@@ -26,7 +26,7 @@ from headrace.metrics import Meter, SinkError, prometheus
 from headrace.metrics.catalogue import REQUESTS
 from headrace.metrics.prometheus import PrometheusFile
 from headrace.quota import Gate, QuotaConfig, QuotaUnavailable, open_gate, storage
-from headrace.quota.inspect import inspect, reset_quota
+from headrace.quota.status import inspect, reset_quota
 from headrace.sot.embedded.store import EmbeddedStore
 from headrace.sot.exceptions import StoreUnavailable
 from headrace.sot.migration.old_log import OldLog

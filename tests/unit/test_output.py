@@ -12,8 +12,7 @@ from rich.console import Console
 from headrace.cli.display import show
 from headrace.cli.products import _table
 from headrace.exchange.client import ProductInfo
-from headrace.pull.receipts import PlanReceipt
-from headrace.pull.report import Summary
+from headrace.pull.report import PlanReceipt, Summary
 from headrace.run.report import QuotaUse, Status
 
 HOSTILE = "[/nope] [bold]x[/bold]"

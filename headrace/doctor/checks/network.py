@@ -14,7 +14,7 @@ from headrace.doctor.runner import Finding, Target, ok, problem, warning
 from headrace.errors import ConfigurationError, HeadraceError
 from headrace.pull.request import BLOCK_PREFIX
 from headrace.quota import Phase, open_gate
-from headrace.quota.inspect import breaker_path, quota_path
+from headrace.quota.status import breaker_path, quota_path
 from headrace.wire import Origin, Proxy, proxy_for, tls_context, trusted_files
 
 _CONNECT_S = 3.0

@@ -11,9 +11,9 @@ from typing import Any
 
 from headrace.doctor.probes import NoAnswer, ask, damage, reading
 from headrace.doctor.runner import Api, Finding, Severity, Target, ok, problem, warning
-from headrace.exchange.transport import Response
 from headrace.pull.checkpoints import read_checkpoint
 from headrace.pull.exceptions import CheckpointUnreadable
+from headrace.wire.transport import Response
 from headrace.wire.upgrade import websocket_refusal
 
 #: What to do where the API wants a login, or another one.

@@ -10,15 +10,13 @@ from pathlib import Path
 from headrace.doctor.probes import damage, reading
 from headrace.doctor.runner import Finding, Target, ok, problem, warning
 from headrace.errors import ConfigurationError
-from headrace.exchange.transport import quota_name as named_quota
 from headrace.pull.request import BLOCK_PREFIX
 from headrace.quota import QuotaConfig, format_rates, parse_rates
 from headrace.quota.breaker import Phase
 from headrace.quota.clock import NS, MonotonicClock
-from headrace.quota.inspect import breaker_path, known_names, quota_path
-from headrace.quota.register import State
-from headrace.quota.schema import VERSION
-from headrace.quota.status import BookStatus
+from headrace.quota.register import VERSION, State
+from headrace.quota.status import BookStatus, breaker_path, known_names, quota_path
+from headrace.wire.transport import quota_name as named_quota
 
 
 def check_quotas(target: Target) -> Iterator[Finding]:

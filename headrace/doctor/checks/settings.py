@@ -9,10 +9,10 @@ from pathlib import Path
 from headrace.doctor.checks.machine import existing
 from headrace.doctor.runner import Finding, Target, ok, problem, warning
 from headrace.errors import ConfigurationError
-from headrace.exchange.transport import checked_base_url
 from headrace.metrics import MetricsSettingError, parse_sink
 from headrace.pull.request import BLOCK_PREFIX
 from headrace.quota import parse_rates
+from headrace.wire.transport import checked_base_url
 
 
 def check_settings(target: Target) -> Iterator[Finding]:

@@ -13,7 +13,7 @@ from headrace.lake.exceptions import ObjectMissing, StoreError, StoreUnavailable
 from headrace.lake.grid import recorded_grid
 from headrace.lake.store import Store
 from headrace.leases import LeaseState, Standing, open_leases
-from headrace.pull.sources import EXCHANGE
+from headrace.pull.ledger import EXCHANGE
 
 _CONTENT = b"written by headrace doctor, may be removed\n"
 

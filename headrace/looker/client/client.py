@@ -21,9 +21,6 @@ from looker_sdk.rtl.auth_session import AuthSession
 from looker_sdk.sdk.api40.methods import Looker40SDK
 
 from headrace.errors import ConfigurationError, HeadraceError
-from headrace.exchange.exceptions import BadAnswer, RequestTimeout, TransientError
-from headrace.exchange.retrying import RetryPolicy
-from headrace.exchange.transport import Transport
 from headrace.looker.client.connection import LookerConnection
 from headrace.looker.client.exceptions import AppError
 from headrace.looker.client.transport import Call, SdkTransport
@@ -31,6 +28,9 @@ from headrace.looker.content import Listing, content_of
 from headrace.metrics.client_stats import ClientStats
 from headrace.quota import Gate
 from headrace.stopping import StopEvent
+from headrace.wire.exceptions import BadAnswer, RequestTimeout, TransientError
+from headrace.wire.retrying import RetryPolicy
+from headrace.wire.transport import Transport
 
 #: A token is renewed this much before its end, or at a tenth of its life if that is less.
 _MARGIN_S = 10.0

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from pydantic import SecretStr
 
 from headrace.errors import ConfigurationError
-from headrace.exchange.transport import Timeouts, checked_base_url
 from headrace.looker.client.exceptions import NoCredentials
 from headrace.wire import problem_of_credential
+from headrace.wire.transport import Timeouts, checked_base_url
 
 #: Looker answers slowly by nature: a dashboard of many tiles may take two minutes.
 DEFAULT_TIMEOUTS = Timeouts(connect_s=10.0, read_s=180.0, total_s=300.0)

@@ -7,7 +7,7 @@ Transient errors (throttled, 5xx, time-outs, broken connections, bodies that are
 from __future__ import annotations
 
 from headrace.errors import ConfigurationError
-from headrace.exchange.exceptions import PermanentError, ServerError
+from headrace.wire.exceptions import PermanentError, ServerError
 
 
 class NotFound(PermanentError):

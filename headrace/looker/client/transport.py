@@ -19,22 +19,22 @@ import msgspec
 from looker_sdk.rtl import transport
 
 from headrace.exchange.client import parse_retry_after
-from headrace.exchange.exceptions import (
+from headrace.looker.client.exceptions import AccessRefused, AppError, LoginRefused, NotFound
+from headrace.metrics.client_stats import ClientStats
+from headrace.quota import Admission, Gate, Lane
+from headrace.stopping import StopEvent
+from headrace.wire.exceptions import (
     BadAnswer,
     ConnectionFailed,
-    ExchangeError,
+    RequestError,
     RequestRefused,
     RetriesExhausted,
     ServerError,
     Throttled,
     TransientError,
 )
-from headrace.exchange.retrying import RetryPolicy
-from headrace.exchange.transport import Response, Transport
-from headrace.looker.client.exceptions import AccessRefused, AppError, LoginRefused, NotFound
-from headrace.metrics.client_stats import ClientStats
-from headrace.quota import Admission, Gate, Lane
-from headrace.stopping import StopEvent
+from headrace.wire.retrying import RetryPolicy
+from headrace.wire.transport import Response, Transport
 
 Authenticator = Callable[[transport.TransportOptions], dict[str, str]]
 
@@ -213,7 +213,7 @@ class SdkTransport(transport.Transport):
             self._attempt("GET", _HEALTH, signed, None, about, Lane.RETRY, fresh=True)
         except _OF_AN_OUTAGE:
             return True
-        except ExchangeError:
+        except RequestError:
             return False  # whatever it says, it speaks
         return False
 
@@ -262,7 +262,7 @@ class SdkTransport(transport.Transport):
             self._places.release()
 
     def _report(
-        self, admission: Admission, response: Response, refused: ExchangeError | None
+        self, admission: Admission, response: Response, refused: RequestError | None
     ) -> None:
         """Report to the gate what the answer says about the server."""
         if isinstance(refused, AppError):
@@ -280,7 +280,7 @@ class SdkTransport(transport.Transport):
             status=response.status, retry_after_s=retry_after_s, headers=response.headers
         )
 
-    def _refusal(self, response: Response, call: Call) -> ExchangeError | None:
+    def _refusal(self, response: Response, call: Call) -> RequestError | None:
         """The error that an answer is, or None if its body is worth reading."""
         status, about = response.status, call.about
         form = _form(response.body) if status >= 400 else None

@@ -165,7 +165,7 @@ def chosen_folders(
 
     Raises:
         UnknownFolder: Looker has no such folder.
-        ExchangeError: it could not be asked.
+        RequestError: it could not be asked.
     """
     for folder_id in folder_ids:
         try:

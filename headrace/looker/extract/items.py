@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from headrace.errors import HeadraceError
-from headrace.exchange.exceptions import ExchangeError
 from headrace.looker.client import Call, NotFound
 from headrace.looker.content import Content
 from headrace.looker.extract.context import Context
@@ -13,6 +12,7 @@ from headrace.looker.extract.receipts import RangeReceipt
 from headrace.looker.extract.writer import Batch, Ticket
 from headrace.looker.vault import ITEM, Failed, item_of
 from headrace.stopping import Stopped
+from headrace.wire.exceptions import RequestError
 
 
 @dataclass
@@ -85,7 +85,7 @@ class ItemFetcher:
     def _failed(self, item_id: str, error: HeadraceError) -> tuple[Ticket, str]:
         type_ = self.content.type
         self.context.progress.add(type_, failed=1)
-        status = error.status if isinstance(error, ExchangeError) else None
+        status = error.status if isinstance(error, RequestError) else None
         failed = Failed(type_, ITEM, item_id, status, str(error))
         return self.context.writer.put(Batch(type_, failures=[failed])), str(error)
 

@@ -7,12 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from headrace.errors import HeadraceError
-from headrace.exchange.exceptions import (
-    BadAnswer,
-    ExchangeError,
-    RequestTimeout,
-    RetriesExhausted,
-)
 from headrace.looker.client import AppError, Call
 from headrace.looker.content import Content, Listing
 from headrace.looker.exceptions import ItemRefused, ListingShifts
@@ -34,6 +28,7 @@ from headrace.looker.extract.receipts import RangeReceipt
 from headrace.looker.extract.writer import Batch, Ticket
 from headrace.looker.vault import ITEM, PAGE, Failed, Item, Page, item_of, page_key
 from headrace.stopping import StopEvent, Stopped
+from headrace.wire.exceptions import BadAnswer, RequestError, RequestTimeout, RetriesExhausted
 
 #: Without bodies, a page may be so many times longer.
 LIGHT_FACTOR = 10
@@ -361,7 +356,7 @@ class ListingReader:
                 raise
             except HeadraceError as more:
                 error = more if isinstance(more, RetriesExhausted) else error
-        status = error.status if isinstance(error, ExchangeError) else None
+        status = error.status if isinstance(error, RequestError) else None
         with self._lock:
             self.failed[start] = str(error)
         size = self.chain.asked if self.scope.listing.paged else 0

@@ -18,10 +18,10 @@ from typing import Any
 
 import msgspec
 
-from headrace.exchange.exceptions import BadAnswer
 from headrace.looker.content import SEPARATOR, Content, Listing
 from headrace.looker.vault import Page, Vault
 from headrace.looker.vault.items import id_text, server_time, shown
+from headrace.wire.exceptions import BadAnswer
 
 _ELEMENTS = msgspec.json.Decoder(list[msgspec.Raw])
 

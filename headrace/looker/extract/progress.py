@@ -11,7 +11,7 @@ from headrace.looker.extract.receipts import ExtractSummary
 from headrace.metrics import catalogue as names
 from headrace.metrics.meter import Meter
 from headrace.metrics.requests import RequestMetrics
-from headrace.quota.counters import Cause
+from headrace.quota.feedback import Cause
 from headrace.run.progress import Bar
 from headrace.run.report import duration
 

@@ -12,8 +12,8 @@ from pydantic import Field, field_validator, model_validator
 from headrace.looker.client.connection import checked_looker_url
 from headrace.looker.content import TYPES, content_of
 from headrace.paths import real_path
+from headrace.pull.product_leases import lake_tag
 from headrace.pull.request import BLOCK_PREFIX, RATE
-from headrace.pull.turns import lake_tag
 from headrace.quota import parse_rates
 from headrace.quota.config import OUTAGE_LIMIT_S
 from headrace.run.parameters import Form, Parameters

@@ -6,11 +6,11 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
-from headrace.exchange.exceptions import BadAnswer, RequestRefused
 from headrace.looker.client import NotFound
 from headrace.looker.content import content_of
 from headrace.looker.restore.fields import Fields, known_only
 from headrace.looker.vault import id_text
+from headrace.wire.exceptions import BadAnswer, RequestRefused
 
 if TYPE_CHECKING:
     from headrace.looker.client import Call

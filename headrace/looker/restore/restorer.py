@@ -18,7 +18,6 @@ from functools import partial
 from typing import Any
 
 from headrace.errors import ConfigurationError, HeadraceError
-from headrace.exchange.exceptions import ExchangeError, RequestRefused
 from headrace.looker.content import SEPARATOR
 from headrace.looker.exceptions import NotRestorable, TakenByAnother
 from headrace.looker.restore.api import Api, Client
@@ -29,6 +28,7 @@ from headrace.looker.restore.writer import Writer
 from headrace.looker.vault import Body, Status, Vault, VaultDamaged, id_text
 from headrace.quota import OutageError, QuotaUnavailable
 from headrace.stopping import STOP, StopEvent, Stopped
+from headrace.wire.exceptions import RequestError, RequestRefused
 
 #: What people wrote: not taken for another's of the same name unless they say so.
 _AUTHORED = ("look", "dashboard", "board", "scheduled_plan")
@@ -146,7 +146,7 @@ class Restorer:
         except (ConfigurationError, OutageError, Stopped, VaultDamaged, QuotaUnavailable):
             raise
         except HeadraceError as error:
-            status = error.status if isinstance(error, ExchangeError) else None
+            status = error.status if isinstance(error, RequestError) else None
             reason = str(error)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             # A body, ours or the server's, that is not shaped as the API says.

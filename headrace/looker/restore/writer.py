@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from headrace.exchange.exceptions import RequestRefused
 from headrace.looker.content import content_of
 from headrace.looker.exceptions import NotRestorable
 from headrace.looker.restore.api import Api, made_id
@@ -24,6 +23,7 @@ from headrace.looker.restore.fields import (
 )
 from headrace.looker.restore.state import Ids
 from headrace.looker.vault import id_text
+from headrace.wire.exceptions import RequestRefused
 
 _PATHS: Mapping[str, str] = {
     "user": "/users",

@@ -159,7 +159,7 @@ def test_a_part_under_the_name_of_another(bench: Bench) -> None:
 
 def test_a_part_of_a_newer_version(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     complete(bench)
-    monkeypatch.setattr("headrace.lake.footer.FOOTER_VERSION", 0)
+    monkeypatch.setattr("headrace.lake.encoding.FOOTER_VERSION", 0)
     found = bench.audit()
     assert set(kinds(found)) == {"newer"}
     assert found.findings[0].repair == "upgrade headrace"

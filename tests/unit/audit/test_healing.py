@@ -9,8 +9,8 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from headrace.audit.aside import keys_aside
-from headrace.audit.exceptions import HealingRefused
+from headrace.audit.healing import HealingRefused
+from headrace.audit.parts import keys_aside
 from headrace.lake import RawLake
 from headrace.lake.exceptions import StoreUnavailable
 from headrace.lake.faults import Fault, FaultyStore
@@ -190,7 +190,7 @@ def test_what_a_newer_version_wrote_is_not_touched(
     with pytest.raises(CheckpointTooNew):
         bench.heal()
     del bench.checkpoints.stored[PRODUCT]
-    monkeypatch.setattr("headrace.lake.footer.FOOTER_VERSION", 0)
+    monkeypatch.setattr("headrace.lake.encoding.FOOTER_VERSION", 0)
     with pytest.raises(HealingRefused, match="Upgrade"):
         bench.heal()
     assert bench.names() == before

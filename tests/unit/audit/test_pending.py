@@ -7,11 +7,11 @@ from datetime import datetime
 import pytest
 
 from headrace.audit.auditor import audited
-from headrace.audit.pending import pending_of
+from headrace.audit.coverage import pending_of
 from headrace.audit.report import ProductAudit
 from headrace.coverage import EMPTY, IntervalSet
-from headrace.exchange.exceptions import ServerError
 from headrace.run.report import Status
+from headrace.wire.exceptions import ServerError
 from tests.lake_samples import trades
 from tests.support.audits import PRODUCT, Bench, exchange, kinds, only, rows
 from tests.support.exchange import FakeClient

@@ -6,8 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from headrace.audit.exceptions import NothingToAudit, NotInLake
-from headrace.audit.request import AuditRequest, chosen_products
+from headrace.audit.request import AuditRequest, NothingToAudit, NotInLake, chosen_products
 from headrace.errors import ConfigurationError
 
 ACCESS = {"lake": "x", "base_url": "http://127.0.0.1:1", "rate": "10/s"}

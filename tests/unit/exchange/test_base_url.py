@@ -3,8 +3,8 @@
 import pytest
 
 from headrace.errors import ConfigurationError
-from headrace.exchange.transport import checked_base_url, quota_name
 from headrace.quota import QuotaConfig
+from headrace.wire.transport import checked_base_url, quota_name
 
 
 @pytest.mark.parametrize(

@@ -7,17 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.exchange import FakeClient, rows_of
 
-from headrace.exchange.exceptions import (
-    BadAnswer,
-    Contradiction,
-    RetriesExhausted,
-    StuckPage,
-    Throttled,
-    ValueRefused,
-)
+from headrace.exchange.exceptions import Contradiction, StuckPage, ValueRefused
 from headrace.exchange.history import History, both_ends, first_id, first_id_since
 from headrace.exchange.pages import Outline, Page
 from headrace.exchange.proof import unchecked
+from headrace.wire.exceptions import BadAnswer, RetriesExhausted, Throttled
 
 
 def first_of(client, newest):

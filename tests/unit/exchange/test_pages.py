@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.exchange.exceptions import BadAnswer, StuckPage, ValueRefused
+from headrace.exchange.exceptions import StuckPage, ValueRefused
 from headrace.exchange.pages import decode_outline, decode_page
 from headrace.trades import RAW_SCHEMA
+from headrace.wire.exceptions import BadAnswer
 
 
 def row(trade_id, **other):

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from headrace.exchange.time_arrays import parse_times
+from headrace.exchange.pages import parse_times
 from headrace.exchange.times import parse_time
 
 FORMS = [

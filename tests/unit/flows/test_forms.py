@@ -15,9 +15,9 @@ from prefect.utilities.schema_tools.validation import is_valid_schema, validate
 
 from headrace.errors import ConfigurationError
 from headrace.exchange.products import canonical_products
-from headrace.exchange.transport import checked_base_url
 from headrace.pull.request import parse_moment, parse_span
 from headrace.quota import parse_rates
+from headrace.wire.transport import checked_base_url
 
 PROJECT = Path(__file__).parents[3]
 DEPLOYMENTS = yaml.safe_load((PROJECT / "prefect.yaml").read_text())["deployments"]

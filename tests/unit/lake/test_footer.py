@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from headrace.lake import PartFooter
+from headrace.lake.encoding import FOOTER_KEY, decode_footer
 from headrace.lake.exceptions import FooterTooNew, PartUnreadable
-from headrace.lake.footer import FOOTER_KEY, decode_footer
 from tests.lake_samples import FETCHED_AT
 
 FOOTER = PartFooter(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from headrace.coverage import IntervalSet
 from headrace.lake import Grid, Part, PartName
 from headrace.lake.grid import PAGE_IDS
-from headrace.lake.merging import MIN_PIECES, merge_plan
+from headrace.lake.upkeep import MIN_PIECES, merge_plan
 
 GRID = Grid(cell_pages=16)
 

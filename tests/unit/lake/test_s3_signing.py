@@ -12,7 +12,7 @@ from botocore.awsrequest import AWSRequest
 from botocore.config import Config
 from botocore.credentials import Credentials, ReadOnlyCredentials
 
-from headrace.lake.s3_signing import Form, Signer, quoted
+from headrace.lake.s3_reading import Form, Signer, quoted
 from headrace.wire import Origin
 
 KEY = "raw/trades/exchange=coinbase/product=BTC-USD/part-1.parquet"

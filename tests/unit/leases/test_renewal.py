@@ -17,10 +17,9 @@ from headrace.leases import (
     Standing,
     hold,
 )
-from headrace.leases.lease import Lease
+from headrace.leases.lease import Lease, Renewal
 from headrace.leases.machine import Liveness
 from headrace.leases.model import Grant, Process
-from headrace.leases.renewal import Renewal
 from headrace.stopping import StopEvent, Stopped
 
 NAME = "coinbase/BTC-USD"

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from headrace.exchange.exceptions import BadAnswer
 from headrace.looker.content import content_of
 from headrace.looker.extract.pages import elements_of, explores_of, id_of, named_of
+from headrace.wire.exceptions import BadAnswer
 
 
 def test_elements_keep_every_byte_between_the_commas():

@@ -10,8 +10,8 @@ import pytest
 from headrace.lake.exceptions import LakeUnusable
 from headrace.leases import LeaseHeld, SqliteLeases, Standing, hold
 from headrace.pull.admission import admission, refused
+from headrace.pull.product_leases import Turns
 from headrace.pull.request import PullRequest
-from headrace.pull.turns import Turns
 from headrace.run.report import Status
 
 

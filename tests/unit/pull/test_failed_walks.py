@@ -6,7 +6,7 @@ import pytest
 from support.exchange import FakeClient
 
 from headrace.coverage import IntervalSet
-from headrace.exchange.exceptions import RequestRefused, RetriesExhausted, UnknownProduct
+from headrace.exchange.exceptions import UnknownProduct
 from headrace.exchange.planning import Sizing
 from headrace.lake import open_lake
 from headrace.leases import SqliteLeases
@@ -16,6 +16,7 @@ from headrace.pull.request import PullRequest
 from headrace.quota import OutageError
 from headrace.run.report import Status
 from headrace.stopping import StopEvent, Stopped
+from headrace.wire.exceptions import RequestRefused, RetriesExhausted
 
 PRODUCT = "X-USD"
 NEWEST = 20_000

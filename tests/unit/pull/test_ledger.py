@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from headrace.coverage import IntervalSet
 from headrace.pull.ledger import Ledger
-from headrace.pull.receipts import ChunkReceipt
+from headrace.pull.report import ChunkReceipt
 
 
 def test_a_chunk_that_came_adds_its_rows_its_holes_and_its_range():

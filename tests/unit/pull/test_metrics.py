@@ -12,8 +12,7 @@ from headrace.metrics import catalogue as names
 from headrace.metrics.client_stats import ClientStats
 from headrace.metrics.requests import RequestMetrics
 from headrace.pull.metrics import PullMetrics
-from headrace.pull.receipts import ProductReceipt
-from headrace.pull.report import Summary
+from headrace.pull.report import ProductReceipt, Summary
 from headrace.quota import BreakerChange, Phase
 from headrace.run.report import QuotaUse, Status
 

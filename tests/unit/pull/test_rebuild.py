@@ -12,8 +12,8 @@ from headrace.lake.exceptions import PartUnreadable
 from headrace.leases import LeaseHeld, LeaseLost, SqliteLeases, hold
 from headrace.pull.checkpoints import Checkpoint
 from headrace.pull.exceptions import CheckpointTooNew, CheckpointUnreadable, NothingToRebuild
+from headrace.pull.product_leases import Turns
 from headrace.pull.rebuild import from_lake, rebuild
-from headrace.pull.turns import Turns
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 

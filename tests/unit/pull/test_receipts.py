@@ -5,8 +5,7 @@ import json
 import pytest
 
 from headrace.coverage import EMPTY, IntervalSet
-from headrace.pull.receipts import PlanReceipt, ProductReceipt
-from headrace.pull.report import Summary, overall
+from headrace.pull.report import PlanReceipt, ProductReceipt, Summary, overall
 from headrace.run.report import QuotaUse, Status, combined, duration
 
 DONE, PARTIAL, FAILED, ELSEWHERE = (

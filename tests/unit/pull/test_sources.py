@@ -7,7 +7,7 @@ import pytest
 from support.exchange import rows_of
 
 from headrace.lake import open_lake
-from headrace.pull.sources import ForeignSource, check_source, source_host
+from headrace.pull.ledger import ForeignSource, check_source, source_host
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.quota.anchor import Anchor
+from headrace.quota.clock import Anchor
 
 MS = 1_000_000
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from headrace.quota import BreakerConfig, Phase
 from headrace.quota.breaker import BreakerState, Pass
-from headrace.quota.owners import Owner
+from headrace.quota.processes import Owner
 
 S = 1_000_000_000
 CONFIG = BreakerConfig(cooldown_s=10, cooldown_cap_s=35, probe_timeout_s=60)

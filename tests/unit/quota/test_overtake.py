@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.quota.lanes import Lane
-from headrace.quota.overtake import FIXED, Waiting, overtaken
+from headrace.quota.lanes import FIXED, Lane, Waiting, overtaken
 
 
 def queue(*tickets: tuple[int, Lane] | tuple[int, Lane, int]) -> list[Waiting]:

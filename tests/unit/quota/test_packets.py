@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from headrace.quota.clock import MS
 from headrace.quota.lanes import Lane
-from headrace.quota.packets import MOST, Packets
-from headrace.quota.slot import Slot
+from headrace.quota.slot import MOST, Packets, Slot
 
 LANE = Lane.BACKFILL
 

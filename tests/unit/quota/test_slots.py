@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from headrace.quota import Lane, QuotaConfig
+from headrace.quota.book import SlotBook
 from headrace.quota.slot import Slot
-from headrace.quota.slots import SlotBook
 
 S = 1_000_000_000
 MS = 1_000_000

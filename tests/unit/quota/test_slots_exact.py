@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from headrace.quota import Lane, QuotaConfig
+from headrace.quota.book import SlotBook
 from headrace.quota.slot import Slot
-from headrace.quota.slots import SlotBook
 
 S = 1_000_000_000
 MS = 1_000_000

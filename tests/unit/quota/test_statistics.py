@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from headrace.quota.statistics import used_share
+from headrace.quota.selftest import used_share
 
 S = 1_000_000_000
 

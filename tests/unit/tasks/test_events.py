@@ -15,7 +15,7 @@ from prefect import Flow
 import flows
 from headrace.cli.alarms.catalogue import ALARMS, FLOWS, OLDER_EVENTS
 from headrace.coverage import IntervalSet
-from headrace.pull.receipts import ProductReceipt
+from headrace.pull.report import ProductReceipt
 from headrace.pull.request import PullRequest
 from headrace.quota import BreakerChange, Phase
 from headrace.run.report import Status

@@ -24,13 +24,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
-from headrace.quota import schema
 from headrace.quota.clock import MS, NS, Clock
 from headrace.quota.config import QuotaConfig
 from headrace.quota.exceptions import QuotaUnavailable
-from headrace.quota.lanes import NOBODY, OVERTAKES, Lane
-from headrace.quota.overtake import FIXED, Waiting, overtaken
-from headrace.quota.register import Register
+from headrace.quota.lanes import FIXED, MAX_PASSES, NOBODY, Lane, Waiting, overtaken
+from headrace.quota.register import FORGET, TABLES, VERSION, Register
 from headrace.quota.slot import Slot
 from headrace.quota.status import BookStatus
 from headrace.quota.storage import StateFile
@@ -90,9 +88,7 @@ class SlotBook:
         self._well: deque[tuple[int, int]] = deque()  # (seq, sent) of those that went well
         self._register = Register(path, config, clock, self.longest)
         self._timing = Timing(config, self._register, self.guard)
-        self._file = StateFile(
-            path, schema=schema.TABLES, version=schema.VERSION, found=self._register.found
-        )
+        self._file = StateFile(path, schema=TABLES, version=VERSION, found=self._register.found)
 
     # -- booking --------------------------------------------------------------------------------
 
@@ -291,7 +287,7 @@ class SlotBook:
         if reach > 1 and weight == 1 and not (behind or polite):
             weight, at = self._timing.together(connection, now, state, moment, reach)
         until = at + self.guard
-        passes = OVERTAKES if by is None and weight == 1 else FIXED
+        passes = MAX_PASSES if by is None and weight == 1 else FIXED
         owner = self._register.owner
         for _ in range(weight):
             newest += 1
@@ -392,4 +388,4 @@ def _nothing_else(_connection: sqlite3.Connection) -> None:
 
 
 def _forget(connection: sqlite3.Connection) -> None:
-    connection.execute(schema.FORGET)
+    connection.execute(FORGET)

@@ -14,7 +14,7 @@ from datetime import datetime
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.audit.aside import set_aside
+from headrace.audit.parts import set_aside
 from headrace.audit.report import Action, Repair
 from headrace.coverage import Range
 from headrace.exchange.proof import Known
@@ -22,8 +22,8 @@ from headrace.exchange.source import Source
 from headrace.exchange.walk import walk
 from headrace.lake import PartFooter, RawLake
 from headrace.pull.ends import ends_again
-from headrace.pull.sources import source_host
-from headrace.pull.turns import HeldLease
+from headrace.pull.ledger import source_host
+from headrace.pull.product_leases import HeldLease
 from headrace.stopping import StopEvent
 
 
@@ -39,7 +39,7 @@ def asked_again(
     """Ask for every hole in doubt, part by part; a repair is yielded once it is durable.
 
     Raises:
-        AnotherHistory, LakeAhead, ExchangeError: a hole could not be asked for.
+        AnotherHistory, LakeAhead, RequestError: a hole could not be asked for.
         PartUnreadable, StoreError: the lake failed.
         LeaseLost: another process has taken over.
         Stopped: the stop event was set.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from headrace.exchange.exceptions import BadAnswer, Throttled, TransientError
+from headrace.wire.exceptions import BadAnswer, Throttled, TransientError
 
 
 @dataclass(frozen=True, slots=True)

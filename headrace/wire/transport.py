@@ -20,13 +20,6 @@ from urllib3.util import parse_url
 
 from headrace import __version__
 from headrace.errors import ConfigurationError
-from headrace.exchange.exceptions import (
-    ConnectionFailed,
-    ExchangeError,
-    LocalFailure,
-    ProxyRefusal,
-    RequestTimeout,
-)
 from headrace.stopping import StopEvent
 from headrace.wire import (
     Flight,
@@ -40,6 +33,13 @@ from headrace.wire import (
     WireError,
     proxy_for,
     tls_context,
+)
+from headrace.wire.exceptions import (
+    ConnectionFailed,
+    LocalFailure,
+    ProxyRefusal,
+    RequestError,
+    RequestTimeout,
 )
 
 USER_AGENT = f"headrace/{__version__}"
@@ -236,7 +236,7 @@ class Transport:
     def _too_long(self) -> RequestTimeout:
         return RequestTimeout(f"no complete answer within {self.timeouts.total_s:g} s")
 
-    def _named(self, error: WireError, flight: Flight) -> ExchangeError:
+    def _named(self, error: WireError, flight: Flight) -> RequestError:
         if isinstance(error, ProxyRefused):
             return self._refused(error.status)
         if isinstance(error, Unreachable) and _is_ours(error.__cause__):

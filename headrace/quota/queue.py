@@ -1,27 +1,34 @@
 """The queue in front of the book: the threads of one process go through one at a time.
 
-First in, first out within a lane. A better lane goes first, but nobody is passed over more than
-`OVERTAKES` times in a row. Whoever goes through says how far ahead it has booked; the next one of
-its lane goes through when that is near. So a process holds one booking beyond `ahead` per lane,
-however many threads it has: that keeps processes even, lets a better lane in soon, and bounds what
-a killed process leaves behind.
+First in, first out within a lane. A better lane goes first, but no thread is passed more than
+`MAX_PASSES` times in a row. A thread that goes through says how far ahead it has booked; the next
+one of its lane goes through when that is near. So a process holds one booking beyond `ahead` per
+lane, however many threads it has: that keeps processes even, lets a better lane in soon, and bounds
+what a killed process leaves behind.
+
+Coroutines wait in threads: what waits for a lock of another process cannot wait on a loop.
 """
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from typing import TypeVar
 
 from headrace.quota.clock import NS
-from headrace.quota.lanes import OVERTAKES, Lane
+from headrace.quota.lanes import MAX_PASSES, Lane
+from headrace.stopping import StopEvent
 
 #: Those far back look up this often, should their own stop event be set; the head of the queue
 #: sleeps on the event itself.
 _LOOK_UP_S = 1.0
 
 
-class Turnstile:
+class ThreadQueue:
     """Lets threads through one at a time, in order.
 
     Args:
@@ -101,7 +108,7 @@ class Turnstile:
         if not waiting:
             return None
         longest_passed_over = max(waiting, key=self._passed_over.__getitem__)
-        if self._passed_over[longest_passed_over] >= OVERTAKES:
+        if self._passed_over[longest_passed_over] >= MAX_PASSES:
             return longest_passed_over
         return waiting[0]
 
@@ -127,3 +134,54 @@ class Turnstile:
         head = self._head()
         if head is not None:
             head.notify()
+
+
+#: How many coroutines of a process can wait at once; more of them queue for a thread first.
+_MOST = 64
+
+T = TypeVar("T")
+
+
+class WaitingThreads:
+    """Threads of one session, made when a coroutine first asks for one."""
+
+    def __init__(self) -> None:
+        self._pool: ThreadPoolExecutor | None = None
+
+    async def run(
+        self, work: Callable[[StopEvent], T], undo: Callable[[T], object] | None = None
+    ) -> T:
+        """Run work that waits.
+
+        When the task is cancelled, the work is called off; if it was done already, it is undone.
+        """
+        stop = StopEvent()
+        job = self._threads().submit(work, stop)
+        ending = asyncio.wrap_future(job)
+        try:
+            return await asyncio.shield(ending)
+        except asyncio.CancelledError:
+            stop.set()
+            # One that still queues for a thread ends here, and does not wait for its turn to end.
+            if not job.cancel():
+                # In the thread, so that it is done whatever else befalls this task.
+                job.add_done_callback(lambda done: _undone(done, undo))
+                # It was cancelled: whatever the work has to say is no answer to anybody.
+                with suppress(Exception):
+                    await asyncio.shield(ending)
+            raise
+
+    def close(self) -> None:
+        """Wait for the threads to end."""
+        if self._pool is not None:
+            self._pool.shutdown()
+
+    def _threads(self) -> ThreadPoolExecutor:
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(_MOST, thread_name_prefix="quota-wait")
+        return self._pool
+
+
+def _undone(job: Future[T], undo: Callable[[T], object] | None) -> None:
+    if undo is not None and job.exception() is None:
+        undo(job.result())

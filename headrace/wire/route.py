@@ -1,9 +1,9 @@
-"""The proxy on the way to a server, as the environment says it to every client.
+"""The way to a server: its origin, the proxy between, and the authorities that are trusted.
 
-`HTTPS_PROXY` and `HTTP_PROXY` by the scheme of the server, else `ALL_PROXY`; `NO_PROXY` names who
-is reached directly: hosts, domains with all below them, either with a port, addresses, networks
-(10.0.0.0/8), or `*`. Names in small letters go first. What the system's settings say counts where
-Python knows them.
+The environment says all of it to every client. `HTTPS_PROXY` and `HTTP_PROXY` by the scheme of the
+server, else `ALL_PROXY`; `NO_PROXY` names who is reached directly: hosts, domains with all below
+them, either with a port, addresses, networks (10.0.0.0/8), or `*`. Names in small letters go first.
+What the system's settings say counts where Python knows them.
 
 `localhost`, 127.0.0.1 and ::1 are never reached through a proxy: servers of our own listen there,
 and a proxy on another machine cannot reach them.
@@ -12,15 +12,102 @@ and a proxy on another machine cannot reach them.
 from __future__ import annotations
 
 import ipaddress
+import os
+import ssl
 from base64 import b64encode
 from collections.abc import MutableMapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from headrace.errors import ConfigurationError
 from headrace.logs.redaction import hide
-from headrace.wire.origin import Origin
+
+_PORTS = {"http": 80, "https": 443}
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Scheme (http or https), host (without brackets) and port of a server."""
+
+    scheme: str
+    host: str
+    port: int
+
+    @classmethod
+    def of(cls, url: str) -> Origin:
+        """The origin of an absolute URL.
+
+        Raises:
+            ValueError: if it is no http or https URL with a host.
+        """
+        parts = urlsplit(url)
+        if parts.scheme not in _PORTS or not parts.hostname:
+            raise ValueError("not an http or https URL with a host")
+        parts.hostname.encode("idna")
+        if parts.port == 0:
+            raise ValueError("port 0 is no port")
+        return cls(parts.scheme, parts.hostname, parts.port or _PORTS[parts.scheme])
+
+    @property
+    def host_header(self) -> str:
+        """The value of `Host`: the port only if it is not the scheme's own."""
+        host = f"[{self.host}]" if ":" in self.host else self.host.encode("idna").decode()
+        return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
+
+
+#: Variables that name a file or a folder of certificates. OpenSSL reads the first by itself.
+TRUST_VARIABLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE")
+_HINT = "Give a file of certificates in PEM form, or unset it"
+
+
+def trusted_files(*more: str) -> dict[str, Path]:
+    """The files and folders of certificates that the environment names, by variable.
+
+    Args:
+        more: variables beside the usual ones.
+
+    Raises:
+        ConfigurationError: there is no such file.
+    """
+    found = {
+        name: Path(text) for name in (*TRUST_VARIABLES, *more) if (text := os.environ.get(name))
+    }
+    for name, path in found.items():
+        if not path.exists():
+            raise ConfigurationError(f"{name} names {path}, which does not exist", hint=_HINT)
+    return found
+
+
+def tls_context(*more: str, verify: bool = True) -> ssl.SSLContext:
+    """A context that trusts the system's authorities and those that the environment names.
+
+    Args:
+        more: variables beside `SSL_CERT_FILE` (which takes the place of the system's own) and
+            `REQUESTS_CA_BUNDLE`.
+        verify: whether a certificate must be good and its host right.
+
+    Raises:
+        ConfigurationError: a file of certificates cannot be read.
+    """
+    context = ssl.create_default_context()
+    if not verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        return context
+    for name, path in trusted_files(*more).items():
+        try:
+            if path.is_dir():
+                context.load_verify_locations(capath=path)
+            else:
+                context.load_verify_locations(cafile=path)
+        except (ssl.SSLError, OSError) as error:
+            raise ConfigurationError(
+                f"{name} names {path}, which holds no certificates ({error})", hint=_HINT
+            ) from error
+    return context
+
 
 _OURS = ("localhost", "127.0.0.1", "::1")
 
