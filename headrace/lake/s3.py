@@ -20,6 +20,7 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from headrace.lake.exceptions import ObjectMissing
+from headrace.lake.s3_options import object_store_options
 from headrace.lake.s3_reading import AWS_CA_BUNDLE, FastReader
 from headrace.lake.s3_retry import S3Call, code_of, status_of
 from headrace.lake.s3_settings import S3Settings, s3_location
@@ -84,6 +85,22 @@ class S3Store:
     def place(self, key: str) -> str:
         """The object as s3://bucket/prefix/key."""
         return f"s3://{self._bucket}/{self._prefix}{key}"
+
+    def object_store_options(self) -> dict[str, str]:
+        """How clients built on Rust's object_store (deltalake, Polars) reach the same bucket.
+
+        Credentials, endpoint and region are those that boto3 found, as of this moment.
+        """
+        meta, style = self._client.meta, self._settings.addressing_style
+        keys = self._credentials.get_frozen_credentials() if self._credentials else None
+        return object_store_options(
+            self._settings,
+            self._bucket,
+            endpoint_url=meta.endpoint_url,
+            region=meta.region_name,
+            virtual=style == "virtual",
+            keys=keys,
+        )
 
     def put(self, key: str, content: bytes, *, guard: Guard = unguarded) -> None:
         """See `Store.put`."""

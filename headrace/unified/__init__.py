@@ -1,0 +1,1 @@
+"""The unified lake: one typed Delta table of the trades of all products."""

@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+from deltalake.schema import Schema
+
+from headrace.lake import open_lake
+from headrace.unified.exceptions import TableDamaged, TableMissing, TableTooNew
+from headrace.unified.schema import UNIFIED_SCHEMA
+from headrace.unified.table import UnifiedTable, unified_table
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> UnifiedTable:
+    return unified_table(open_lake(tmp_path / "a lake"))
+
+
+def make_empty(table: UnifiedTable) -> Path:
+    DeltaTable.create(
+        table.uri, Schema.from_arrow(table.schema), partition_by=list(table.partition_by)
+    )
+    return Path(table.uri) / "_delta_log" / "00000000000000000000.json"
+
+
+def test_a_lake_without_a_table_says_how_to_get_one(table: UnifiedTable) -> None:
+    assert not table.exists()
+    with pytest.raises(TableMissing, match="headrace transform"):
+        table.snapshot()
+
+
+def test_an_empty_table_has_its_columns(table: UnifiedTable) -> None:
+    make_empty(table)
+    assert table.exists()
+    snapshot = table.snapshot()
+    assert (snapshot.version, snapshot.files()) == (0, [])
+    assert snapshot.dataset().to_table().schema == UNIFIED_SCHEMA
+    assert snapshot.transaction("headrace/coinbase/BTC-USD") is None
+
+
+@pytest.mark.parametrize("length", [0, 1, 40, 500])
+def test_a_cut_off_log_entry_is_named_with_the_way_out(table: UnifiedTable, length: int) -> None:
+    entry = make_empty(table)
+    entry.write_bytes(entry.read_bytes()[:length])
+    with pytest.raises(TableDamaged, match="--rebuild"):
+        table.snapshot()
+
+
+@pytest.mark.parametrize(
+    "protocol",
+    [
+        '"minReaderVersion":9,"minWriterVersion":9',
+        '"minReaderVersion":3,"minWriterVersion":7,'
+        '"readerFeatures":["times-travel"],"writerFeatures":["times-travel"]',
+    ],
+)
+def test_a_newer_protocol_is_refused_by_name(table: UnifiedTable, protocol: str) -> None:
+    entry = make_empty(table)
+    text = entry.read_text()
+    entry.write_text(text.replace('"minReaderVersion":1,"minWriterVersion":2', protocol))
+    assert entry.read_text() != text
+    with pytest.raises(TableTooNew, match="Upgrade headrace"):
+        table.snapshot()
