@@ -35,10 +35,9 @@ from prefect.states import Cancelled, Completed, Failed
 
 from blocks.api import API_ERRORS, events_refusal, require_api
 from headrace.metrics import publishing
-from headrace.metrics.client_stats import ClientStats
 from headrace.metrics.meter import Meter
-from headrace.metrics.opening import PATIENCE_S
-from headrace.metrics.requests import RequestMetrics
+from headrace.metrics.publisher import PATIENCE_S
+from headrace.metrics.requests import ClientStats, RequestMetrics
 from headrace.quota import Gate
 from headrace.run.parameters import Parameters
 from headrace.run.progress import Progress

@@ -24,7 +24,7 @@ from headrace.exchange.pages import (
 from headrace.exchange.proof import Check, unchecked
 from headrace.exchange.signing import Credentials, sign
 from headrace.logs.redaction import safe_text
-from headrace.metrics.client_stats import ClientStats
+from headrace.metrics.requests import ClientStats
 from headrace.quota import Admission, Gate, Lane, OutageError
 from headrace.quota.feedback import retry_after_s as read_retry_after
 from headrace.stopping import Ending, StopEvent, Stopped

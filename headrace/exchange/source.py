@@ -6,7 +6,7 @@ from typing import Protocol
 
 from headrace.exchange.pages import Outline, Page
 from headrace.exchange.proof import Check, unchecked
-from headrace.metrics.client_stats import ClientStats
+from headrace.metrics.requests import ClientStats
 from headrace.quota import Lane
 from headrace.stopping import Ending
 

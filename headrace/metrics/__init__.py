@@ -5,19 +5,17 @@ with publishing(settings) as meter:          # a thread publishes now and then, 
     meter.count(RETRIES, 1, source="looker.example.com")
 
 Start reading at `catalogue`, which defines every name and unit. `meter` adds up what happens in
-this process, `publisher` hands it to a sink (`prometheus`, `cloudwatch`), `opening` makes the sink
-from the text in a setting, `alarms` holds the thresholds that ship as defaults.
+this process, `requests` feeds it from the client of an API, `publisher` makes the sink of a setting
+(`prometheus`, `cloudwatch`) and publishes to it, `alarms` holds the default thresholds.
 
-Nothing here can break a run or hold it up: a sink that fails is told once in the log, what it did
-not take is offered again, and at the end it is waited for some seconds and no longer.
+Nothing here can break a run or hold it up: a sink that fails is logged once, what it did not take
+is offered again, and the end of a run waits for it some seconds and no longer.
 """
 
 from headrace.metrics.catalogue import CATALOGUE, Kind, Metric
-from headrace.metrics.distribution import Distribution
 from headrace.metrics.exceptions import MetricsSettingError, SinkError
-from headrace.metrics.meter import Meter, Point
-from headrace.metrics.opening import open_sink, parse_sink, publishing
-from headrace.metrics.publisher import Publisher, Sink
+from headrace.metrics.meter import Distribution, Meter, Point
+from headrace.metrics.publisher import Publisher, Sink, open_sink, parse_sink, publishing
 
 __all__ = [
     "CATALOGUE",

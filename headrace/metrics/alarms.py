@@ -1,4 +1,4 @@
-"""When somebody should be told: the thresholds that ship as defaults, and the same as rules.
+"""The thresholds of alarms that ship as defaults, and the alarms that they make.
 
 As CloudWatch alarms (`put_alarms`) and as a rules file for Prometheus (`prometheus_rules`).
 """
@@ -158,7 +158,7 @@ def put_alarms(
         namespace: where the metrics go.
         source: host of the exchange, as in the metrics' dimension.
         limits: what is too much.
-        actions: ARNs to tell, of SNS topics for example; also when the alarm is over.
+        actions: ARNs to notify, of SNS topics for example; also when the alarm is over.
 
     Raises:
         AlarmsRefused: CloudWatch did not take one; those before it are in force.

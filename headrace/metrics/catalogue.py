@@ -1,4 +1,4 @@
-"""Every metric there is: its name in both worlds, its kind, its unit, what tells its series apart.
+"""Every metric there is: its names in both systems, its kind, its unit, its labels.
 
 Prometheus: `headrace_NAME`, with `_total` behind counters, units in the name (its own naming rules,
 https://prometheus.io/docs/practices/naming/). CloudWatch: the name in camel case, in the unit that
@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 
 #: The label that stands for what is pulled; the only one that can take many values.
 PRODUCT = "product"
 
-#: The label that tells the shards of a log apart; there are few.
+#: The label of the shards of a log; there are few.
 SHARD = "shard"
 
 #: The product of what is about none, such as a listing: CloudWatch takes no empty value.
@@ -42,7 +43,7 @@ class Metric:
         kind: how its values add up over time.
         unit: in CloudWatch's words; what Prometheus gets is in base units (seconds, 0 to 1).
         help: what it says, in one line.
-        labels: what tells its series apart.
+        labels: of its series.
         worst: of several series, the one value that stands for all (`max`, `min` or `sum`): for the
             total over products, and for those beyond the cap.
     """
@@ -61,144 +62,104 @@ class Metric:
         return f"headrace_{self.name}" + ("_total" if self.kind is Kind.COUNTER else "")
 
 
-REQUESTS = Metric(
-    "requests",
-    "Requests",
-    Kind.COUNTER,
-    "Count",
-    "Requests that left, retries included.",
-    ("source", PRODUCT),
+_ALL: list[Metric] = []
+
+
+def _metric(
+    kind: Kind,
+    unit: str,
+    name: str,
+    cloud_name: str,
+    help_: str,
+    labels: tuple[str, ...] = ("source",),
+    worst: str = "sum",
+) -> Metric:
+    _ALL.append(Metric(name, cloud_name, kind, unit, help_, labels, worst))
+    return _ALL[-1]
+
+
+_counter = partial(_metric, Kind.COUNTER, "Count")
+_times = partial(_metric, Kind.TIMES, "Seconds")
+_gauge = partial(_metric, Kind.GAUGE)
+_BY_PRODUCT, _BY_SHARD = ("source", PRODUCT), ("source", SHARD)
+
+REQUESTS = _counter("requests", "Requests", "Requests that left, retries included.", _BY_PRODUCT)
+ERRORS = _counter(
+    "errors", "Errors", "Requests that the server failed: 5xx, no connection, no answer in time."
 )
-ERRORS = Metric(
-    "errors",
-    "Errors",
-    Kind.COUNTER,
-    "Count",
-    "Requests that the server failed: 5xx, no connection, no answer in time.",
+THROTTLED = _counter("throttled", "Throttled", "Answers 429: the server found us too fast.")
+RETRIES = _counter("retries", "Retries", "Requests sent once more.")
+RESPONSE = _times(
+    "response_seconds", "ResponseTime", "From sending a request to the last byte of its answer."
 )
-THROTTLED = Metric(
-    "throttled", "Throttled", Kind.COUNTER, "Count", "Answers 429: the server found us too fast."
-)
-RETRIES = Metric("retries", "Retries", Kind.COUNTER, "Count", "Requests sent once more.")
-RESPONSE = Metric(
-    "response_seconds",
-    "ResponseTime",
-    Kind.TIMES,
-    "Seconds",
-    "From sending a request to the last byte of its answer.",
-)
-BREAKER_OPENS = Metric(
+BREAKER_OPENS = _counter(
     "breaker_opens",
     "BreakerOpens",
-    Kind.COUNTER,
-    "Count",
     "Times that the circuit breaker opened (after 5 failures of the server in a row).",
 )
-ROWS = Metric(
-    "rows",
-    "Rows",
-    Kind.COUNTER,
-    "Count",
-    "New rows stored: trades, items.",
-    ("source", PRODUCT),
-)
-NEWEST = Metric(
-    "newest_timestamp_seconds",
-    "DataAge",
+ROWS = _counter("rows", "Rows", "New rows stored: trades, items.", _BY_PRODUCT)
+NEWEST = _metric(
     Kind.MOMENT,
     "Seconds",
+    "newest_timestamp_seconds",
+    "DataAge",
     "Time of the newest row stored; its age is the age of the data.",
-    ("source", PRODUCT),
+    _BY_PRODUCT,
     worst="min",
 )
-MISSING = Metric(
+MISSING = _gauge(
+    "Count",
     "missing_ids",
     "MissingIds",
-    Kind.GAUGE,
-    "Count",
     "Ids of the range asked for, or items, that the last run left missing.",
-    ("source", PRODUCT),
+    _BY_PRODUCT,
 )
-QUOTA_USED = Metric(
+QUOTA_USED = _gauge(
+    "Percent",
     "quota_used_ratio",
     "QuotaUse",
-    Kind.GAUGE,
-    "Percent",
     "Share of the quota that this kind of run used in the last interval.",
     ("source", "flow"),
 )
-RUNS = Metric(
+RUNS = _counter(
     "runs",
     "Runs",
-    Kind.COUNTER,
-    "Count",
     "Runs that ended, by outcome: done, partial, failed, running_elsewhere, stopped.",
     ("flow", "status"),
 )
 
-LOG_RECORDS = Metric(
+LOG_RECORDS = _counter(
     "log_records",
     "LogRecords",
-    Kind.COUNTER,
-    "Count",
     "Records of the source-of-truth log that became durable.",
-    ("source", SHARD),
+    _BY_SHARD,
 )
-LOG_COMMIT = Metric(
+LOG_COMMIT = _times(
     "log_commit_seconds",
     "LogCommitTime",
-    Kind.TIMES,
-    "Seconds",
     "From handing batches of the log to the store to its answer.",
-    ("source", SHARD),
+    _BY_SHARD,
 )
-LOG_DELAY = Metric(
-    "log_delay_seconds",
-    "LogDelay",
-    Kind.TIMES,
-    "Seconds",
-    "From reading a record to its acknowledgement.",
-    ("source", SHARD),
+LOG_DELAY = _times(
+    "log_delay_seconds", "LogDelay", "From reading a record to its acknowledgement.", _BY_SHARD
 )
-LOG_QUEUE = Metric(
+LOG_QUEUE = _gauge(
+    "Bytes",
     "log_queue_bytes",
     "LogQueue",
-    Kind.GAUGE,
-    "Bytes",
     "The most that waited at once in the last write: read, but not durable.",
-    ("source", SHARD),
+    _BY_SHARD,
 )
-LOG_SKEW = Metric(
+LOG_SKEW = _gauge(
+    "None",
     "log_skew_ratio",
     "LogSkew",
-    Kind.GAUGE,
-    "None",
     "Records of the busiest shard over the mean of all shards, in the last write.",
 )
-LOG_PROBLEMS = Metric(
+LOG_PROBLEMS = _counter(
     "log_problems",
     "LogProblems",
-    Kind.COUNTER,
-    "Count",
     "What runs of the log found wrong: forks, gaps, malformed records, damage.",
 )
 
-CATALOGUE = (
-    REQUESTS,
-    ERRORS,
-    THROTTLED,
-    RETRIES,
-    RESPONSE,
-    BREAKER_OPENS,
-    ROWS,
-    NEWEST,
-    MISSING,
-    QUOTA_USED,
-    RUNS,
-    LOG_RECORDS,
-    LOG_COMMIT,
-    LOG_DELAY,
-    LOG_QUEUE,
-    LOG_SKEW,
-    LOG_PROBLEMS,
-)
+CATALOGUE = tuple(_ALL)

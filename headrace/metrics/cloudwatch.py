@@ -17,9 +17,8 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from headrace.metrics.catalogue import PRODUCT, Kind
-from headrace.metrics.distribution import Distribution
 from headrace.metrics.exceptions import SinkError
-from headrace.metrics.meter import Point, without_product
+from headrace.metrics.meter import Distribution, Point, without_product
 
 _MOST_DATA = 1_000
 _CONFIG = Config(
@@ -115,7 +114,7 @@ class CloudWatch:
 def _says_nothing(point: Point) -> bool:
     """No observation, or a product that did not move: every datum costs, and none is needed.
 
-    A zero over all products is said, or an alarm could not tell quiet from silence.
+    A zero over all products is published: without it an alarm sees missing data.
     """
     if isinstance(point.value, Distribution):
         return point.value.count == 0

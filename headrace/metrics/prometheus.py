@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import generate_latest
 from prometheus_client.core import (
     CounterMetricFamily,
     GaugeMetricFamily,
@@ -27,9 +27,8 @@ from prometheus_client.registry import Collector
 
 from headrace.locks import LockTimeout, locked
 from headrace.metrics.catalogue import CATALOGUE, PRODUCT, Kind, Metric
-from headrace.metrics.distribution import BOUNDS_S, Distribution
 from headrace.metrics.exceptions import SinkError
-from headrace.metrics.meter import Labels, Point, ProductCap, folded
+from headrace.metrics.meter import BOUNDS_S, Distribution, Labels, Point, ProductCap, folded
 
 log = logging.getLogger(__name__)
 
@@ -40,11 +39,11 @@ Values = dict[tuple[Metric, Labels], float | Distribution]
 
 
 class PrometheusFile:
-    """`Sink` that keeps `path` up to date, readable by everybody (the exporter is another user).
+    """`Sink` that keeps `path` up to date, readable by all users (the exporter is another user).
 
     Args:
         path: ends with `.prom`, or the exporter does not look at it.
-        most_products: products with a series of their own in the file, whoever wrote them.
+        most_products: products with a series of their own in the file, of all runs.
     """
 
     interval_s = 15.0
@@ -60,7 +59,7 @@ class PrometheusFile:
             with self._alone():
                 values = self._known()
                 self._take_in(values, points)
-                self._replace(generate_latest(_registry(values)))
+                self._replace(generate_latest(_Families(values)))
         except LockTimeout as error:
             raise SinkError(str(self.path), error.message, hint=error.hint) from error
         except OSError as error:
@@ -76,11 +75,9 @@ class PrometheusFile:
         for point in folded(points, cap):
             key, before = (point.metric, point.labels), values.get((point.metric, point.labels))
             if isinstance(point.value, Distribution):
-                both = Distribution()
-                both.add(point.value)
-                if isinstance(before, Distribution):
-                    both.add(before)
-                values[key] = both
+                values[key] = point.value.plus(
+                    before if isinstance(before, Distribution) else Distribution()
+                )
             elif point.metric.kind is Kind.COUNTER:
                 values[key] = point.value + (before if isinstance(before, float) else 0.0)
             else:
@@ -93,11 +90,11 @@ class PrometheusFile:
         except FileNotFoundError:
             return {}
         except (ValueError, KeyError, IndexError) as error:
-            log.warning("%s is damaged (%s); its counters begin anew", self.path, error)
+            log.warning("%s is damaged (%s); its counters restart at zero", self.path, error)
             return {}
 
     def _replace(self, content: bytes) -> None:
-        # Not `.prom`, or the exporter would read it half written. One name for all: whoever writes
+        # Not `.prom`, or the exporter would read it half written. One name for all: the writer
         # holds the lock, and what a killed run left is written over.
         fresh = self.path.with_name(f".{self.path.name}.new")
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -127,12 +124,6 @@ class _Families(Collector):
             ]
             if series:
                 yield _family(metric, sorted(series, key=lambda item: item[0]))
-
-
-def _registry(values: Values) -> CollectorRegistry:
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Families(values))
-    return registry
 
 
 def _family(metric: Metric, series: Sequence[tuple[Labels, float | Distribution]]) -> Family:

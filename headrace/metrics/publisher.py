@@ -1,15 +1,20 @@
-"""The thread that hands metrics to a sink, now and then and at the end."""
+"""From the text of a setting to a sink, and the thread that publishes a meter to it."""
 
 from __future__ import annotations
 
 import logging
+import re
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Protocol
 
+from headrace.metrics.exceptions import MetricsSettingError
 from headrace.metrics.meter import Meter, Point
+from headrace.settings import Settings
 
 log = logging.getLogger(__name__)
 
@@ -87,7 +92,7 @@ class Publisher:
             work()
         except Exception as error:  # noqa: BLE001 - no trouble with metrics may end a run
             if not self._failing:
-                log.warning("%s (told once; it is tried again)", str(error) or repr(error))
+                log.warning("%s (logged once; it is tried again)", str(error) or repr(error))
             self._failing = True
 
     def _began(self) -> float:
@@ -103,3 +108,74 @@ class Publisher:
     def _to_next(self) -> float:
         interval_s = self._sink.interval_s
         return interval_s - self._wall() % interval_s + _CLOCK_TICK_S
+
+
+#: What CloudWatch allows in a namespace; those of AWS itself begin with AWS/.
+_NAMESPACE = re.compile(r"(?!AWS/)[A-Za-z0-9._/#-][A-Za-z0-9._/#: -]{0,254}")
+
+#: How long the last metrics may take to be delivered.
+PATIENCE_S = 5.0
+
+
+def parse_sink(text: str) -> tuple[str, str]:
+    """The kind of sink (`none`, `prometheus`, `cloudwatch`), and its file or namespace.
+
+    Raises:
+        MetricsSettingError: it means none.
+    """
+    kind, _, where = text.strip().partition(":")
+    if kind in ("", "none") and not where:
+        return "none", ""
+    if kind == "prometheus":
+        if not where.endswith(".prom"):
+            raise MetricsSettingError(text, "the node exporter reads files that end with .prom")
+        return kind, where
+    if kind == "cloudwatch":
+        if not _NAMESPACE.fullmatch(where):
+            raise MetricsSettingError(text, "not a namespace that CloudWatch takes")
+        return kind, where
+    raise MetricsSettingError(text, "no such place for metrics")
+
+
+def open_sink(text: str, *, most_products: int) -> Sink | None:
+    """The sink that a setting means, unused so far; None for nowhere.
+
+    Raises:
+        MetricsSettingError: it means none.
+    """
+    kind, where = parse_sink(text)
+    if kind == "prometheus":
+        from headrace.metrics.prometheus import PrometheusFile
+
+        return PrometheusFile(Path(where).expanduser().absolute(), most_products=most_products)
+    if kind == "cloudwatch":
+        from headrace.metrics.cloudwatch import CloudWatch  # only here: boto3 is slow to load
+
+        return CloudWatch(where)
+    return None
+
+
+@contextmanager
+def publishing(
+    settings: Settings, *, patience: Callable[[], float] = lambda: PATIENCE_S
+) -> Iterator[Meter | None]:
+    """A meter that is published as the settings say, for a `with` block; None for nowhere.
+
+    Args:
+        settings: say where metrics go.
+        patience: asked at the end how many seconds the last of them may take.
+
+    Raises:
+        MetricsSettingError: the setting cannot be used; nothing was started.
+    """
+    sink = open_sink(settings.metrics, most_products=settings.metrics_products)
+    if sink is None:
+        yield None
+        return
+    meter = Meter(most_products=settings.metrics_products)
+    publisher = Publisher(meter, sink)
+    publisher.start()
+    try:
+        yield meter
+    finally:
+        publisher.close(patience())

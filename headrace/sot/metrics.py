@@ -7,8 +7,7 @@ from bisect import bisect_left
 from collections import Counter
 
 from headrace.metrics import catalogue as names
-from headrace.metrics.distribution import BOUNDS_S, Distribution
-from headrace.metrics.meter import Meter
+from headrace.metrics.meter import BOUNDS_S, Distribution, Meter
 from headrace.sot.reports import SotReport
 from headrace.sot.writing.stats import Histogram, ShardStats, skew
 

@@ -101,7 +101,7 @@ def _judged(ahead_s: float, base_url: str) -> Finding:
 def _must_not_ask(target: Target) -> str:
     """Why no request may go now; empty, with a permit taken, if one may.
 
-    Where no quota file exists nobody has used the quota, and one request is within any.
+    Where no quota file exists no permit was ever given, and one request is within any quota.
     """
     folder, name = target.settings.quota_folder, quota_name(target.base_url)
     path = quota_path(folder, name)

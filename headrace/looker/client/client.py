@@ -25,7 +25,7 @@ from headrace.looker.client.connection import LookerConnection
 from headrace.looker.client.exceptions import AppError
 from headrace.looker.client.transport import Call, SdkTransport
 from headrace.looker.content import Listing, content_of
-from headrace.metrics.client_stats import ClientStats
+from headrace.metrics.requests import ClientStats
 from headrace.quota import Gate
 from headrace.stopping import StopEvent
 from headrace.wire.exceptions import BadAnswer, RequestTimeout, TransientError

@@ -9,8 +9,7 @@ from headrace.lake import NewestTrade
 from headrace.lake.exceptions import StoreUnavailable
 from headrace.metrics import Meter
 from headrace.metrics import catalogue as names
-from headrace.metrics.client_stats import ClientStats
-from headrace.metrics.requests import RequestMetrics
+from headrace.metrics.requests import ClientStats, RequestMetrics
 from headrace.pull.metrics import PullMetrics
 from headrace.pull.report import ProductReceipt, Summary
 from headrace.quota import BreakerChange, Phase

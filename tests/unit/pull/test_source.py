@@ -17,7 +17,7 @@ from headrace.exchange.proof import Check, unchecked
 from headrace.exchange.source import Source
 from headrace.lake import RawLake, open_lake
 from headrace.leases import LeaseStore, SqliteLeases, hold
-from headrace.metrics.client_stats import ClientStats
+from headrace.metrics.requests import ClientStats
 from headrace.pull.job import ProductJob
 from headrace.pull.progress import RunProgress
 from headrace.pull.request import IngestRequest, PullRequest
