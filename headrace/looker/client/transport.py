@@ -20,7 +20,7 @@ from looker_sdk.rtl import transport
 
 from headrace.exchange.client import parse_retry_after
 from headrace.looker.client.exceptions import AccessRefused, AppError, LoginRefused, NotFound
-from headrace.metrics.client_stats import ClientStats
+from headrace.metrics.requests import ClientStats
 from headrace.quota import Admission, Gate, Lane
 from headrace.stopping import StopEvent
 from headrace.wire.exceptions import (
