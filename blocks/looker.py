@@ -11,7 +11,7 @@ from blocks.documents import SAVE_PATIENCE_S, Documents
 from headrace.looker.client import LookerConnection
 from headrace.looker.client.connection import DEFAULT_TIMEOUTS
 from headrace.looker.exceptions import CheckpointUnusable
-from headrace.looker.extract.checkpoint import TypeCheckpoint, read_type_checkpoint
+from headrace.looker.extract.report import TypeCheckpoint, read_type_checkpoint
 from headrace.pull.product_leases import lake_tag
 from headrace.stopping import STOP, StopEvent
 from headrace.wire.transport import Timeouts
@@ -75,7 +75,7 @@ class LookerCheckpoint(Block):
 
 
 class BlockTypeCheckpoints:
-    """`TypeCheckpoints` over block documents of the configured Prefect API.
+    """Checkpoints of one vault, as block documents of the configured Prefect API.
 
     Args:
         vault: location of the vault that they are about.
@@ -90,7 +90,12 @@ class BlockTypeCheckpoints:
         self._documents = Documents(LookerCheckpoint, patience_s=patience_s, stop=stop)
 
     def load(self, type_: str) -> TypeCheckpoint | None:
-        """As `TypeCheckpoints.load`."""
+        """The last one saved, or None.
+
+        Raises:
+            CheckpointUnusable: there is one, but it cannot be used.
+            CheckpointNotSaved: the API cannot be reached.
+        """
         name = self._name(type_)
         data = self._documents.load(name, failing=f"the checkpoint of {type_} cannot be read")
         if data is None:
@@ -103,7 +108,11 @@ class BlockTypeCheckpoints:
         return read_type_checkpoint(stored, vault=self.vault, type_=type_)
 
     def save(self, checkpoint: TypeCheckpoint) -> None:
-        """As `TypeCheckpoints.save`; an API that does not answer is asked again for a minute."""
+        """Keep it; an API that does not answer is asked again for a minute.
+
+        Raises:
+            CheckpointNotSaved: the API could not be reached.
+        """
         self._documents.save(
             self._name(checkpoint.type),
             {"checkpoint": checkpoint.model_dump(mode="json")},

@@ -67,7 +67,7 @@ class SotHeads(Block):
 
 
 class BlockHeads:
-    """`HeadsKeeper` over a block document of the configured Prefect API.
+    """The heads of one store, as a block document of the configured Prefect API.
 
     Args:
         store: location of the store that they are about.
@@ -87,7 +87,12 @@ class BlockHeads:
         return f"sot-heads-{lake_tag(self.store)}"
 
     def load(self) -> KeptHeads | None:
-        """As `HeadsKeeper.load`."""
+        """What was saved last, None if nothing ever was.
+
+        Raises:
+            HeadsUnreadable: it cannot be used. Never read as "nothing".
+            CheckpointNotSaved: the API cannot be reached.
+        """
         data = self._documents.load(
             self.name, failing=f"the heads remembered of {self.store} cannot be read"
         )
@@ -99,7 +104,7 @@ class BlockHeads:
         return read_heads(stored, store=self.store)
 
     def save(self, heads: KeptHeads) -> None:
-        """As `HeadsKeeper.save`; an API that does not answer is asked again for a minute."""
+        """Keep them; an API that does not answer is asked again for a minute."""
         self._documents.save(
             self.name,
             {"heads": heads.model_dump(mode="json")},

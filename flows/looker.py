@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from prefect.client.schemas import State
 
-from headrace.looker.extract.receipts import ExtractSummary, refused
+from headrace.looker.extract.report import ExtractSummary, refused
 from headrace.looker.extract.request import ExtractRequest
 from tasks.looker import conclude_extraction, extract_types
 from tasks.looker_run import open_extraction

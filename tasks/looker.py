@@ -13,10 +13,9 @@ from prefect.client.schemas import State
 from prefect.states import Completed, Failed
 
 from headrace.looker.exceptions import CheckpointUnusable
-from headrace.looker.extract.checkpoint import TypeCheckpoint
 from headrace.looker.extract.context import Piece, ending_of
 from headrace.looker.extract.job import TypeJob
-from headrace.looker.extract.receipts import ExtractSummary, RangeReceipt, TypeReceipt
+from headrace.looker.extract.report import ExtractSummary, RangeReceipt, TypeCheckpoint, TypeReceipt
 from headrace.pull.exceptions import CheckpointNotSaved
 from headrace.run.report import Status, combined
 from headrace.stopping import Stopped

@@ -20,7 +20,7 @@ from headrace.looker.extract.context import Context, choose_session, chosen_fold
 from headrace.looker.extract.job import TypeJob
 from headrace.looker.extract.progress import ExtractMetrics, ExtractProgress
 from headrace.looker.extract.request import ExtractRequest, vault_lease
-from headrace.looker.extract.writer import Writer
+from headrace.looker.extract.writer import BATCHES_PER_WORKER, Writer
 from headrace.looker.vault import Vault
 from headrace.paths import real_path
 from headrace.stopping import Ending
@@ -102,7 +102,14 @@ def open_extraction(request: ExtractRequest) -> Iterator[Extraction]:
         vault.bind(connection.base_url)
         chosen = choose_session(vault, request, run_id)
         progress = ExtractProgress(waiting_for=gate.waiting_for)
-        writer = opened.enter_context(Writer(vault, chosen.id, may_write=_still_ours(lease)))
+        writer = opened.enter_context(
+            Writer(
+                vault,
+                chosen.id,
+                may_write=_still_ours(lease),
+                most_batches=BATCHES_PER_WORKER * request.workers,
+            )
+        )
         context = Context(
             client=client,
             vault=vault,

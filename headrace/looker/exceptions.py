@@ -1,6 +1,7 @@
 """What can go wrong with Looker's content, each with the data that says where.
 
-What the server answers is in `headrace.looker.client.exceptions`.
+Transient errors of the server (throttled, 5xx, time-outs, broken connections, bodies that are none)
+are those of `headrace.wire.exceptions`, distinguished by status and shape, never by words.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from headrace.errors import ConfigurationError, HeadraceError, StateError
+from headrace.wire.exceptions import PermanentError, ServerError
 
 
 class LookerError(HeadraceError):
@@ -42,13 +44,6 @@ class ItemRefused(LookerError):
         )
 
 
-_WAY_OUT = (
-    "It was left as it is. Make sure that nothing uses it, move it (with its -wal and -shm) away, "
-    "then `headrace looker snapshot fetch` brings back a copy, or `headrace looker extract` "
-    "makes a new one"
-)
-
-
 class VaultMissing(ConfigurationError):
     """There is no vault at the path."""
 
@@ -60,37 +55,48 @@ class VaultMissing(ConfigurationError):
         self.path = path
 
 
-class VaultUnusable(ConfigurationError):
+class _FileProblem(HeadraceError):
+    """Something is wrong with the file at `path`, for a `reason`."""
+
+    said = ""
+    way_out = ""
+
+    def __init__(self, path: Path, reason: str, *, hint: str = "") -> None:
+        message = self.said.format(path=path, reason=reason)
+        super().__init__(message, hint=hint or self.way_out)
+        self.path = path
+        self.reason = reason
+
+
+class VaultUnusable(_FileProblem, ConfigurationError):
     """The path cannot hold a vault: a folder, no permission, no space."""
 
-    def __init__(self, path: Path, reason: str) -> None:
-        super().__init__(
-            f"the vault {path} cannot be used: {reason}",
-            hint="Look at the path, its permissions and the disk",
-        )
-        self.path = path
-        self.reason = reason
+    said = "the vault {path} cannot be used: {reason}"
+    way_out = "Look at the path, its permissions and the disk"
 
 
-class VaultForeign(StateError):
+class VaultForeign(_FileProblem, StateError):
     """The file exists and is not a vault: empty, text, or a database of something else."""
 
-    def __init__(self, path: Path, reason: str) -> None:
-        super().__init__(
-            f"{path} is not a vault of Headrace: {reason}",
-            hint="It was left as it is; name another file with --vault",
-        )
-        self.path = path
-        self.reason = reason
+    said = "{path} is not a vault of Headrace: {reason}"
+    way_out = "It was left as it is; name another file with --vault"
 
 
-class VaultDamaged(StateError):
+class VaultBusy(_FileProblem):
+    """Another process kept the file locked for longer than the limit."""
+
+    said = "the vault {path} cannot be written: {reason}"
+
+
+class VaultDamaged(_FileProblem, StateError):
     """The file is a vault, and SQLite or a hash says that it is not whole."""
 
-    def __init__(self, path: Path, reason: str) -> None:
-        super().__init__(f"the vault {path} is damaged: {reason}", hint=_WAY_OUT)
-        self.path = path
-        self.reason = reason
+    said = "the vault {path} is damaged: {reason}"
+    way_out = (
+        "It was left as it is. Make sure that nothing uses it, move it (with its -wal and -shm) "
+        "away, then `headrace looker snapshot fetch` brings back a copy, or `headrace looker "
+        "extract` makes a new one"
+    )
 
 
 class BodyDamaged(VaultDamaged):
@@ -128,15 +134,6 @@ class VaultOfAnother(StateError):
         self.path = path
         self.holds = holds
         self.asked = asked
-
-
-class VaultBusy(HeadraceError):
-    """Another process kept the file locked for longer than the limit."""
-
-    def __init__(self, path: Path, reason: str, *, hint: str) -> None:
-        super().__init__(f"the vault {path} cannot be written: {reason}", hint=hint)
-        self.path = path
-        self.reason = reason
 
 
 class NoSuchSession(ConfigurationError):
@@ -291,3 +288,39 @@ class FolderEdited(StateError):
         )
         self.folder = folder
         self.edited = edited
+
+
+class NotFound(PermanentError):
+    """There is no such item (404), or none that the caller may see."""
+
+
+class AccessRefused(PermanentError):
+    """The caller may not see it (403), or is not believed even with a new token (401)."""
+
+
+class AppError(ServerError):
+    """Looker itself failed (500, as against 502 to 504 before it): most often at one item alone."""
+
+
+class LoginRefused(ConfigurationError):
+    """Looker does not take the credentials."""
+
+    def __init__(self, base_url: str, status: int | None) -> None:
+        super().__init__(
+            f"{base_url} refuses the login ({status})",
+            hint="Look at LOOKERSDK_CLIENT_ID and LOOKERSDK_CLIENT_SECRET, or at the Looker block",
+        )
+        self.base_url = base_url
+        self.status = status
+
+
+class NoCredentials(ConfigurationError):
+    """The address, the client id or the secret is missing."""
+
+    def __init__(self, missing: str) -> None:
+        super().__init__(
+            f"no Looker to ask: {missing} is not set",
+            hint="Set LOOKERSDK_BASE_URL, LOOKERSDK_CLIENT_ID and LOOKERSDK_CLIENT_SECRET, or save "
+            "a Looker block and name it with --base-url block:NAME",
+        )
+        self.missing = missing

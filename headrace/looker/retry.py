@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from headrace.looker.content import content_of
 from headrace.looker.exceptions import ItemRefused
@@ -16,13 +16,8 @@ from headrace.looker.vault import ITEM, PAGE, Failed, Failure, Status, Vault, it
 from headrace.stopping import STOP, StopEvent, Stopped
 from headrace.wire.exceptions import RequestError
 
-
-class Client(Protocol):
-    """The part of `headrace.looker.client.LookerClient` that is used here."""
-
-    def item(self, type_: str, item_id: str) -> bytes:
-        """One item."""
-        ...
+if TYPE_CHECKING:
+    from headrace.looker.client import LookerClient
 
 
 @dataclass
@@ -46,7 +41,7 @@ class RetryReport:
 
 def retry_failures(
     vault: Vault,
-    client: Client,
+    client: LookerClient,
     *,
     types: Iterable[str] = (),
     stop: StopEvent = STOP,
@@ -93,7 +88,7 @@ def retry_failures(
     return done
 
 
-def _retry(vault: Vault, client: Client, session: int, failure: Failure) -> str:
+def _retry(vault: Vault, client: LookerClient, session: int, failure: Failure) -> str:
     try:
         body = client.item(failure.type, failure.key)
         item = item_of(failure.type, body, item_id=failure.key)

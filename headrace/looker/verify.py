@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from headrace.errors import HeadraceError
 from headrace.looker.client import NotFound
@@ -20,6 +20,9 @@ from headrace.looker.extract.pages import elements_of, explores_of, id_of, named
 from headrace.looker.vault import Item, Vault, item_of
 from headrace.stopping import STOP, StopEvent
 from headrace.wire.exceptions import RequestError
+
+if TYPE_CHECKING:
+    from headrace.looker.client import LookerClient
 
 _PAGE = 100
 
@@ -52,18 +55,6 @@ class Checked:
     compared: int = 0
 
 
-class Client(Protocol):
-    """The part of `headrace.looker.client.LookerClient` that is used here."""
-
-    def page(self, listing: Listing, *, start: int = 0, size: int | None = None) -> bytes:
-        """One page of a listing, or all of one without pages."""
-        ...
-
-    def item(self, type_: str, item_id: str) -> bytes:
-        """One item."""
-        ...
-
-
 def verify_hashes(
     vault: Vault, checked: Checked, *, types: Iterable[str] = (), stop: StopEvent = STOP
 ) -> Iterator[Finding]:
@@ -90,7 +81,7 @@ class Comparison:
     def __init__(
         self,
         vault: Vault,
-        client: Client,
+        client: LookerClient,
         checked: Checked,
         *,
         stop: StopEvent = STOP,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
@@ -91,22 +91,6 @@ class KeptHeads(BaseModel):
             if known is None or int(known.next_seq) <= position.next_seq:
                 merged[str(symbol_id)] = KeptHead.of(position)
         return self.model_copy(update={"heads": merged, "run_id": run_id, "updated_at": now})
-
-
-class HeadsKeeper(Protocol):
-    """Where the heads of one store are kept."""
-
-    def load(self) -> KeptHeads | None:
-        """What was saved last, None if nothing ever was.
-
-        Raises:
-            HeadsUnreadable: it cannot be used. Never read as "nothing".
-        """
-        ...
-
-    def save(self, heads: KeptHeads) -> None:
-        """Keep them."""
-        ...
 
 
 def read_heads(stored: Mapping[str, Any], *, store: str) -> KeptHeads:

@@ -159,9 +159,13 @@ def test_asking_again_for_what_failed(desk: Desk) -> None:
     with Vault.open(desk.vault) as vault:
         session = vault.sessions.begin("extract")
         for item_id, status in (("1", 500), ("2", 403), ("77", 404)):
-            vault.failures.record(session, Failed("look", ITEM, item_id, status, "said no"))
-        vault.failures.record(session, Failed("look", ITEM, "looks:17", None, "no id"))
-        vault.failures.record(session, Failed("user", PAGE, "users:0+100", None, "timed out"))
+            vault.upsert_many(
+                session, (), failures=[Failed("look", ITEM, item_id, status, "said no")]
+            )
+        vault.upsert_many(session, (), failures=[Failed("look", ITEM, "looks:17", None, "no id")])
+        vault.upsert_many(
+            session, (), failures=[Failed("user", PAGE, "users:0+100", None, "timed out")]
+        )
     desk.sim.add_fault("error,status=403,type=look,id=2")
     assert len(desk.json("failures")["failures"]) == 5
     assert "timed out" in desk.run("failures")[1]
@@ -206,7 +210,7 @@ def test_wrong_credentials_are_one_line_without_the_secret(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
     with Vault.open(desk.vault) as vault:
-        vault.failures.record(1, Failed("look", ITEM, "1", 500, "x"))
+        vault.upsert_many(1, (), failures=[Failed("look", ITEM, "1", 500, "x")])
     monkeypatch.setenv("LOOKERSDK_CLIENT_SECRET", "not-the-secret")
     code, said = desk.run(*desk.server(command))
     assert (code, "refuses the login" in said) == (2, True)

@@ -59,7 +59,7 @@ def test_a_second_run_finds_nothing_new_and_keeps_every_version_as_it_is(sim, va
     assert not done.resumed
     assert {(r.new, r.changed, r.deleted) for r in done.receipts.values()} == {(0, 0, 0)}
     with Vault.open(vault) as held:
-        assert len(held.contents.versions("dashboard", "7")) == 1
+        assert len(held.contents.history("dashboard", "7")) == 1
 
 
 def test_what_changed_between_runs_is_a_new_version_and_what_is_gone_is_proven_gone(sim, vault):
@@ -78,7 +78,7 @@ def test_what_changed_between_runs_is_a_new_version_and_what_is_gone_is_proven_g
         assert held.contents.row("dashboard", "7").deletion == "trashed"
         assert held.contents.row("dashboard", "9").deletion == "gone"
         assert held.contents.row("dashboard", "11").name == "Renamed"
-        assert len(held.contents.versions("dashboard", "11")) == 2
+        assert len(held.contents.history("dashboard", "11")) == 2
         assert held.contents.body("dashboard", "9").body  # what was there is kept
 
 

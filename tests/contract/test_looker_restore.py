@@ -12,7 +12,8 @@ from support.restores import EMPTY, SMALL, client_of, fill, meaning, restore
 
 from headrace.looker.content import RESTORE_ORDER
 from headrace.looker.exceptions import NotRestorable, UnknownType
-from headrace.looker.restore import RestoreOutcome, Restorer, plan
+from headrace.looker.restore.restorer import RestoreOutcome, Restorer, plan
+from headrace.looker.restore.state import restore_failures
 from headrace.looker.vault import NotInVault, Status, Vault, item_of
 from headrace.run.report import Status as Done
 from headrace.sim.looker import SimulatedLooker
@@ -214,12 +215,11 @@ def test_what_is_needed_and_not_there_is_named(
         (failed,) = done.failed
         assert "it needs folder" in failed.reason
         assert done.status is Status.PARTIAL
-        state = Restorer(vault, client).state
-        assert [(f.type, f.id, f.attempts) for f in state.failures()] == [("look", "1", 1)]
+        assert [(f.type, f.id, f.attempts) for f in restore_failures(vault)] == [("look", "1", 1)]
         restore(vault, client, types=["look"], item_id="1")
-        assert [f.attempts for f in state.failures()] == [2]
+        assert [f.attempts for f in restore_failures(vault)] == [2]
         restore(vault, client, types=["user", "folder", "look"])
-        assert state.failures() == []
+        assert restore_failures(vault) == []
 
 
 def test_one_refusal_costs_one_item(
@@ -395,7 +395,7 @@ def test_a_tile_that_only_the_old_looker_knows_is_left_out_by_name(
         entry = state.entry("dashboard", "3")
         assert entry is not None
         assert _titles(target.library.body("dashboard", entry.new_id)) == titles[:-1]
-        assert [f.id for f in state.failures()] == ["3"]
+        assert [f.id for f in restore_failures(vault)] == ["3"]
         # It is not made again, and not forgotten either.
         target.reset_log()
         again = restore(vault, client)

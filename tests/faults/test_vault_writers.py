@@ -78,7 +78,7 @@ def test_fifty_threads_in_four_processes_beside_a_reader(tmp_path: Path) -> None
         assert problems == []
         assert vault.contents.counts() == {"dashboard": (THREADS * UPSERTS + 1, 0)}
         # Every change of the one that all of them write is in its history.
-        assert len(vault.contents.versions("dashboard", "shared")) == THREADS * UPSERTS
+        assert len(vault.contents.history("dashboard", "shared")) == THREADS * UPSERTS
     with Vault.open(path):
         pass  # and the file is whole
 
@@ -102,6 +102,6 @@ def test_a_writer_killed_in_the_middle_holds_nobody_up_and_leaves_whole_batches(
             assert time.monotonic() - asked < 5
             # Each batch holds one item of its own and one version of the shared one.
             own = sum(1 for row in vault.contents.rows() if row.id[0].isdigit())
-            assert own == len(vault.contents.versions("dashboard", "shared"))
+            assert own == len(vault.contents.history("dashboard", "shared"))
     with Vault.open(vault.path):
         pass

@@ -22,7 +22,7 @@ from headrace.errors import ConfigurationError
 from headrace.leases import Standing, hold, open_leases
 from headrace.looker.client import LoginRefused
 from headrace.looker.exceptions import CheckpointUnusable
-from headrace.looker.extract.receipts import ExtractSummary
+from headrace.looker.extract.report import ExtractSummary
 from headrace.looker.extract.request import vault_lease
 from headrace.looker.vault import Status as Ended
 from headrace.looker.vault import Vault

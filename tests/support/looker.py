@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +19,17 @@ from headrace.looker.client.client import LookerRetryPolicy
 from headrace.looker.content import TYPES
 from headrace.looker.extract.context import (
     Context,
+    Mapper,
+    Piece,
     choose_session,
     chosen_folders,
     ending_of,
 )
-from headrace.looker.extract.job import TypeJob, in_threads
+from headrace.looker.extract.job import TypeJob
 from headrace.looker.extract.progress import ExtractProgress
-from headrace.looker.extract.receipts import TypeReceipt
+from headrace.looker.extract.report import RangeReceipt, TypeReceipt
 from headrace.looker.extract.request import ExtractRequest
-from headrace.looker.extract.writer import Writer
+from headrace.looker.extract.writer import BATCHES_PER_WORKER, Writer
 from headrace.looker.vault import Vault
 from headrace.quota import BreakerConfig, QuotaConfig, open_gate, parse_rates
 from headrace.run.report import Status, combined
@@ -58,6 +62,25 @@ def client_of(
         url, "headrace", SecretStr(secret), timeouts=Timeouts(5.0, total_s, total_s)
     )
     return open_client(connection, gate, workers=workers, policy=policy, stop=stop)
+
+
+def in_threads(job: TypeJob, width: int, stop: StopEvent) -> Mapper:
+    """Do the pieces of a job on `width` threads, a bounded number of them ahead."""
+
+    def mapped(kind: str, pieces: Iterator[Piece]) -> Iterable[RangeReceipt]:
+        with ThreadPoolExecutor(width, thread_name_prefix=f"looker-{kind}") as pool:
+            out: set[Future[RangeReceipt]] = set()
+            while True:
+                if not stop.is_set():
+                    wave = islice(pieces, 2 * width - len(out))
+                    out |= {pool.submit(job.do, kind, key, values) for key, values in wave}
+                if not out:
+                    return
+                done, out = wait(out, return_when=FIRST_COMPLETED)
+                for future in done:
+                    yield future.result()
+
+    return mapped
 
 
 @dataclass
@@ -99,7 +122,8 @@ def extract(
         vault.bind("looker")
         chosen = choose_session(vault, request, "run")
         receipts = {}
-        with Writer(vault, chosen.id, may_write=lambda: None) as writer:
+        most_batches = BATCHES_PER_WORKER * request.workers
+        with Writer(vault, chosen.id, may_write=lambda: None, most_batches=most_batches) as writer:
             context = Context(
                 client, vault, writer, chosen.id, request, chosen.resumed, folders,
                 ExtractProgress(), ending,

@@ -32,7 +32,7 @@ from headrace.cli.running import pipeline_command
 from headrace.extras import require
 from headrace.leases import LeaseHeld, claim, open_leases
 from headrace.looker.client import connection_from_environment
-from headrace.looker.extract.receipts import ExtractSummary, refused
+from headrace.looker.extract.report import ExtractSummary, refused
 from headrace.looker.extract.request import ExtractRequest, vault_lease
 from headrace.looker.retry import RetryReport, retry_failures
 from headrace.looker.vault import Failure

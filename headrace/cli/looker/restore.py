@@ -22,7 +22,14 @@ from headrace.cli.looker.connecting import (
 from headrace.cli.looker.options import Json, VaultPath, known_type, one_line, opened, print_json
 from headrace.errors import ConfigurationError
 from headrace.looker.content import TYPES
-from headrace.looker.restore import ItemReport, RestoreOutcome, Restorer, RestoreReport, Step, plan
+from headrace.looker.restore.restorer import (
+    ItemReport,
+    RestoreOutcome,
+    Restorer,
+    RestoreReport,
+    Step,
+    plan,
+)
 from headrace.looker.restore.state import restore_failures
 from headrace.looker.vault import Status
 from headrace.quota.config import OUTAGE_LIMIT_S

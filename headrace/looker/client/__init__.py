@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from headrace.extras import import_with
 from headrace.looker.client.connection import LookerConnection, connection_from_environment
-from headrace.looker.client.exceptions import (
+from headrace.looker.exceptions import (
     AccessRefused,
     AppError,
     LoginRefused,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pydantic import SecretStr
 
 from headrace.errors import ConfigurationError
-from headrace.looker.client.exceptions import NoCredentials
+from headrace.looker.exceptions import NoCredentials
 from headrace.wire import problem_of_credential
 from headrace.wire.transport import Timeouts, checked_base_url
 

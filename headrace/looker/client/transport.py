@@ -19,7 +19,7 @@ import msgspec
 from looker_sdk.rtl import transport
 
 from headrace.exchange.client import parse_retry_after
-from headrace.looker.client.exceptions import AccessRefused, AppError, LoginRefused, NotFound
+from headrace.looker.exceptions import AccessRefused, AppError, LoginRefused, NotFound
 from headrace.metrics.requests import ClientStats
 from headrace.quota import Admission, Gate, Lane
 from headrace.stopping import StopEvent

@@ -13,7 +13,7 @@ from headrace.looker.content import content_of
 from headrace.looker.exceptions import UnknownFolder
 from headrace.looker.extract.pages import elements_of
 from headrace.looker.extract.progress import ExtractProgress
-from headrace.looker.extract.receipts import RangeReceipt
+from headrace.looker.extract.report import RangeReceipt
 from headrace.looker.extract.request import ExtractRequest
 from headrace.looker.extract.writer import Writer
 from headrace.looker.vault import ITEM, Session, Status, Vault, item_of

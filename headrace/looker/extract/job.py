@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 
 from headrace.errors import HeadraceError
 from headrace.looker.content import Content, content_of
-from headrace.looker.extract.context import Context, Mapper, Piece, pieces_of
-from headrace.looker.extract.items import ItemFetcher
-from headrace.looker.extract.listing import ListingReader, Scope
+from headrace.looker.extract.context import Context, Mapper, pieces_of
+from headrace.looker.extract.listing import ItemFetcher, ListingReader, Scope
 from headrace.looker.extract.pages import Known
-from headrace.looker.extract.receipts import RangeReceipt, TypeReceipt
+from headrace.looker.extract.report import RangeReceipt, TypeReceipt
 from headrace.looker.vault import ITEM, PAGE, page_of_key
 from headrace.run.report import Status
-from headrace.stopping import StopEvent, Stopped
+from headrace.stopping import Stopped
 
 PAGES, ITEMS, LOOK_UP = "pages", "items", "look up"
 
@@ -268,22 +265,3 @@ def _range(key: str) -> str:
     """The name of a range; of a listing without pages that of the listing."""
     listing, _start, size = page_of_key(key)
     return key if size else listing
-
-
-def in_threads(job: TypeJob, width: int, stop: StopEvent) -> Mapper:
-    """Do the pieces of a job on `width` threads, a bounded number of them ahead."""
-
-    def mapped(kind: str, pieces: Iterator[Piece]) -> Iterable[RangeReceipt]:
-        with ThreadPoolExecutor(width, thread_name_prefix=f"looker-{kind}") as pool:
-            out: set[Future[RangeReceipt]] = set()
-            while True:
-                if not stop.is_set():
-                    wave = islice(pieces, 2 * width - len(out))
-                    out |= {pool.submit(job.do, kind, key, values) for key, values in wave}
-                if not out:
-                    return
-                done, out = wait(out, return_when=FIRST_COMPLETED)
-                for future in done:
-                    yield future.result()
-
-    return mapped

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from headrace.looker.extract.receipts import ExtractSummary
+from headrace.looker.extract.report import ExtractSummary
 from headrace.metrics import catalogue as names
 from headrace.metrics.meter import Meter
 from headrace.metrics.requests import RequestMetrics

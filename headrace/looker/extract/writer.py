@@ -1,8 +1,9 @@
 """The one writer of an extraction: what came waits in a bounded queue and is stored in groups.
 
-Those who fetch put batches in and go on; when the queue is full they wait, so that memory is
-bounded by it. A batch is stored whole, in one transaction with others that wait as well. Whoever
-put it in learns from its ticket that it is in the vault.
+Threads that fetch put batches in and go on; when the queue is full they wait. Bytes bound the
+memory, batches what a kill costs: an answer that is not stored yet is asked for again. A batch is
+stored whole, in one transaction with others that wait as well. Its ticket is done once it is in the
+vault.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ _log = logging.getLogger(__name__)
 
 #: Bodies that may wait, in bytes; one batch more goes in whatever its size.
 MOST_BYTES = 32 << 20
+#: Batches that may wait or be in a transaction, for each worker of the extraction.
+BATCHES_PER_WORKER = 2
 #: Bodies of one transaction, and items.
 GROUP_BYTES = 8 << 20
 GROUP_ITEMS = 800
@@ -61,6 +64,7 @@ class Writer:
     Args:
         vault, session: where everything goes.
         may_write: raises if writing is no longer ours; asked before each transaction.
+        most_batches: that are not stored yet.
         most_bytes: of bodies that wait.
 
     Raises:
@@ -73,14 +77,16 @@ class Writer:
         session: int,
         *,
         may_write: Callable[[], object],
+        most_batches: int = 8 * BATCHES_PER_WORKER,
         most_bytes: int = MOST_BYTES,
     ) -> None:
         self._vault = vault
         self._session = session
         self._may_write = may_write
+        self._most_batches = most_batches
         self._most_bytes = most_bytes
         self._waiting: deque[tuple[Batch, int, Ticket]] = deque()
-        self._bytes = 0
+        self._bytes = self._batches = 0
         self._changed = threading.Condition()
         self._closing = False
         self._failure: BaseException | None = None
@@ -115,12 +121,13 @@ class Writer:
         size_bytes = batch.size_bytes
         ticket: Ticket = Future()
         with self._changed:
-            while self._waiting and self._bytes + size_bytes > self._most_bytes:
+            while self._is_full(size_bytes):
                 self._refuse_if_failed()
                 self._changed.wait(_LOOK_S)
             self._refuse_if_failed()
             self._waiting.append((batch, size_bytes, ticket))
             self._bytes += size_bytes
+            self._batches += 1
             self._changed.notify_all()
         return ticket
 
@@ -128,6 +135,10 @@ class Writer:
         """What became of the items of a type so far."""
         with self._changed:
             return self._tally.by_type.get(type_, Upserted())
+
+    def _is_full(self, size_bytes: int) -> bool:
+        too_large = self._waiting and self._bytes + size_bytes > self._most_bytes
+        return bool(too_large) or self._batches >= self._most_batches
 
     def _refuse_if_failed(self) -> None:
         if self._failure is not None:
@@ -176,6 +187,7 @@ class Writer:
         finally:
             with self._changed:
                 self._bytes -= sum(size for _batch, size, _ticket in group)
+                self._batches -= len(group)
                 self._changed.notify_all()
 
     def _stored(self, group: list[tuple[Batch, int, Ticket]]) -> Mapping[str, Upserted]:

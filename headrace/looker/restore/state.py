@@ -9,6 +9,7 @@ from headrace.looker.exceptions import NeedsAnother
 from headrace.looker.restore.fields import Fields
 from headrace.looker.vault import Vault
 from headrace.looker.vault.items import shown, utc_text
+from headrace.looker.vault.sessions import FAILED_AGAIN, LONGEST_MESSAGE
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,9 @@ class RestoreFailure:
     last_at: str
 
 
+_THIS = "WHERE target = ? AND type = ? AND id = ?"
+
+
 class RestoreState:
     """The tables of restores into one Looker.
 
@@ -46,120 +50,110 @@ class RestoreState:
     """
 
     def __init__(self, vault: Vault, target: str, now: Callable[[], str] | None = None) -> None:
-        self.vault = vault
+        self._vault = vault
+        self._file = vault.file
         self.target = target
         self._now = now or (lambda: utc_text(vault.now()))
 
     def entry(self, type_: str, item_id: str) -> Entry | None:
         """What an item of the vault has become there."""
-        with self.vault.file.reading() as db:
-            row = db.execute(
-                "SELECT new_id, hash, complete, session FROM restored"
-                " WHERE target = ? AND type = ? AND id = ?",
-                (self.target, type_, item_id),
-            ).fetchone()
+        row = self._file.query_one(
+            f"SELECT new_id, hash, complete, session FROM restored {_THIS}",
+            (self.target, type_, item_id),
+        )
         return Entry(row[0], row[1], bool(row[2]), row[3]) if row else None
 
     def taken_by(self, type_: str, new_id: str) -> str | None:
         """Which item of the vault is `new_id` there, if any is."""
-        with self.vault.file.reading() as db:
-            row = db.execute(
-                "SELECT id FROM restored WHERE target = ? AND type = ? AND new_id = ?",
-                (self.target, type_, new_id),
-            ).fetchone()
+        row = self._file.query_one(
+            "SELECT id FROM restored WHERE target = ? AND type = ? AND new_id = ?",
+            (self.target, type_, new_id),
+        )
         return str(row[0]) if row else None
 
     def intend(self, type_: str, item_id: str) -> None:
         """It is about to be made: until it is recorded or refused, it may be there or not."""
-        with self.vault.file.writing() as db:
-            db.execute(
-                "INSERT OR IGNORE INTO restore_intent (target, type, id) VALUES (?, ?, ?)",
-                (self.target, type_, item_id),
-            )
+        self._file.execute(
+            "INSERT OR IGNORE INTO restore_intent (target, type, id) VALUES (?, ?, ?)",
+            (self.target, type_, item_id),
+        )
 
     def intended(self, type_: str, item_id: str) -> bool:
         """Whether an earlier run was about to make it and recorded no result."""
-        with self.vault.file.reading() as db:
-            found = db.execute(
-                "SELECT 1 FROM restore_intent WHERE target = ? AND type = ? AND id = ?",
-                (self.target, type_, item_id),
-            ).fetchone()
+        found = self._file.query_one(
+            f"SELECT 1 FROM restore_intent {_THIS}",
+            (self.target, type_, item_id),
+        )
         return found is not None
 
     def refused(self, type_: str, item_id: str) -> None:
         """It was not made: the server said so."""
-        with self.vault.file.writing() as db:
-            db.execute(
-                "DELETE FROM restore_intent WHERE target = ? AND type = ? AND id = ?",
-                (self.target, type_, item_id),
-            )
+        self._file.execute(
+            f"DELETE FROM restore_intent {_THIS}",
+            (self.target, type_, item_id),
+        )
 
     def record(
         self, session: int, type_: str, item_id: str, new_id: str, hash_: bytes, *, complete: bool
     ) -> None:
         """It is there; with all its parts, or for the time being without."""
         key = (self.target, type_, item_id)
-        with self.vault.file.writing() as db:
+        with self._file.writing() as db:
             db.execute(
                 "INSERT OR REPLACE INTO restored (target, type, id, new_id, hash, complete,"
                 " session, at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
                 (*key, new_id, hash_, int(complete), session, self._now()),
             )
-            db.execute("DELETE FROM restore_intent WHERE target = ? AND type = ? AND id = ?", key)
+            db.execute(f"DELETE FROM restore_intent {_THIS}", key)
             if complete:
                 db.execute(
-                    "UPDATE restore_failure SET resolved_at = ?"
-                    " WHERE target = ? AND type = ? AND id = ? AND resolved_at IS NULL",
+                    f"UPDATE restore_failure SET resolved_at = ? {_THIS} AND resolved_at IS NULL",
                     (self._now(), *key),
                 )
 
     def forget(self, type_: str, item_id: str) -> None:
         """It is not there any more."""
-        with self.vault.file.writing() as db:
-            db.execute(
-                "DELETE FROM restored WHERE target = ? AND type = ? AND id = ?",
-                (self.target, type_, item_id),
-            )
+        self._file.execute(
+            f"DELETE FROM restored {_THIS}",
+            (self.target, type_, item_id),
+        )
 
     def fail(
         self, session: int, type_: str, item_id: str, status: int | None, message: str
     ) -> None:
         """It could not be restored; one more attempt if that is not new."""
         at = self._now()
-        with self.vault.file.writing() as db:
-            db.execute(
-                "INSERT INTO restore_failure (target, type, id, status, message, attempts, session,"
-                " first_at, last_at, resolved_at) VALUES (?, ?, ?, ?, ?, 1, ?, ?, ?, NULL)"
-                " ON CONFLICT DO UPDATE SET status = excluded.status, message = excluded.message,"
-                " session = excluded.session, last_at = excluded.last_at, resolved_at = NULL,"
-                " attempts = CASE WHEN resolved_at IS NULL THEN attempts + 1 ELSE 1 END,"
-                " first_at = CASE WHEN resolved_at IS NULL THEN first_at"
-                " ELSE excluded.first_at END",
-                (self.target, type_, item_id, status, shown(message)[:2000], session, at, at),
-            )
+        self._file.execute(
+            "INSERT INTO restore_failure (target, type, id, status, message, attempts, session,"
+            " first_at, last_at, resolved_at) VALUES (?, ?, ?, ?, ?, 1, ?, ?, ?, NULL)"
+            + FAILED_AGAIN,
+            (
+                self.target,
+                type_,
+                item_id,
+                status,
+                shown(message)[:LONGEST_MESSAGE],
+                session,
+                at,
+                at,
+            ),
+        )
 
     def failure(self, type_: str, item_id: str) -> str | None:
         """Why an item is not there, or not whole; None if it is."""
-        with self.vault.file.reading() as db:
-            row = db.execute(
-                "SELECT message FROM restore_failure WHERE target = ? AND type = ? AND id = ?"
-                " AND resolved_at IS NULL",
-                (self.target, type_, item_id),
-            ).fetchone()
+        row = self._file.query_one(
+            f"SELECT message FROM restore_failure {_THIS} AND resolved_at IS NULL",
+            (self.target, type_, item_id),
+        )
         return str(row[0]) if row else None
-
-    def failures(self) -> list[RestoreFailure]:
-        """What could not be restored into this Looker and has not been since."""
-        return [each for each in restore_failures(self.vault) if each.target == self.target]
 
 
 def restore_failures(vault: Vault) -> list[RestoreFailure]:
     """What could not be restored, into whatever Looker, and has not been since."""
-    with vault.file.reading() as db:
-        rows = db.execute(
-            "SELECT target, type, id, status, message, attempts, session, first_at, last_at"
-            " FROM restore_failure WHERE resolved_at IS NULL ORDER BY target, type, id"
-        ).fetchall()
+    rows = vault.file.query(
+        "SELECT target, type, id, status, message, attempts, session, first_at, last_at"
+        " FROM restore_failure WHERE resolved_at IS NULL ORDER BY target, type, id"
+    )
     return [RestoreFailure(*row) for row in rows]
 
 

@@ -1,9 +1,13 @@
-"""The file of a vault: made whole, recognised, migrated, read by many, written by one at a time.
+"""The file of a vault: its tables, made whole, recognised, migrated; many readers, one writer.
 
 Writers of this process queue for one connection, and processes wait for a `flock` on a file
 beside the vault; inside stands a short `BEGIN IMMEDIATE`. SQLite's own lock alone would do, but it
 sleeps for up to 100 ms and tries again, which is slow with dozens of writers (docs/adr/0006).
 Readers have a connection per thread and, with write-ahead logging, wait for no writer.
+
+Times are text, UTC, as in 2018-02-05T20:33:54.000000Z, so that they sort and read well. Bodies
+stand apart from the rows that change with every run: a run in which nothing changed rewrites short
+rows only.
 """
 
 from __future__ import annotations
@@ -13,12 +17,14 @@ import os
 import sqlite3
 import threading
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 from headrace import locks
+from headrace.errors import HeadraceError
 from headrace.looker.exceptions import (
     VaultBusy,
     VaultDamaged,
@@ -27,8 +33,150 @@ from headrace.looker.exceptions import (
     VaultTooNew,
     VaultUnusable,
 )
-from headrace.looker.vault import schema
 from headrace.paths import publish_new, real_path
+
+APPLICATION_ID = 0x48524C56  # "HRLV": marks our file among any other SQLite file
+
+_V1 = """
+CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE session (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    kind TEXT NOT NULL,               -- extract, retry, pack, restore
+    run_id TEXT NOT NULL,
+    parameters TEXT NOT NULL,         -- JSON
+    started_at TEXT NOT NULL,
+    ended_at TEXT,
+    status TEXT NOT NULL,             -- running, done, partial, failed, interrupted
+    summary TEXT NOT NULL             -- JSON
+) STRICT;
+CREATE TABLE item (
+    key INTEGER PRIMARY KEY,
+    type TEXT NOT NULL,
+    id TEXT NOT NULL,                 -- text, whatever the server wrote
+    name TEXT, owner TEXT, folder TEXT,
+    created_at TEXT, updated_at TEXT, -- what the server says
+    deletion TEXT,                    -- trashed (the body says so), gone (proven), or null
+    deleted_at TEXT,
+    first_session INTEGER NOT NULL,
+    seen_session INTEGER NOT NULL,    -- the last one in which the server showed it
+    seen_at TEXT NOT NULL,
+    version INTEGER NOT NULL,         -- the current one
+    hash BLOB NOT NULL,               -- SHA-256 of the current body
+    UNIQUE (type, id)
+) STRICT;
+CREATE TABLE body (
+    item INTEGER NOT NULL,
+    version INTEGER NOT NULL,         -- 1, 2, ...
+    session INTEGER NOT NULL,         -- the one that stored it
+    stored_at TEXT NOT NULL,
+    origin TEXT NOT NULL,             -- server, pack
+    hash BLOB NOT NULL,               -- SHA-256 of the body as sent
+    size_bytes INTEGER NOT NULL,      -- of the body as sent
+    codec INTEGER NOT NULL,           -- see headrace.looker.vault.contents
+    body BLOB NOT NULL,
+    UNIQUE (item, version)
+) STRICT;
+CREATE INDEX body_session ON body (session);
+CREATE TABLE event (                  -- deleted and returned, with the evidence
+    item INTEGER NOT NULL,
+    session INTEGER NOT NULL,
+    kind TEXT NOT NULL,
+    at TEXT NOT NULL,
+    evidence TEXT NOT NULL
+) STRICT;
+CREATE INDEX event_item ON event (item);
+CREATE TABLE listing (
+    session INTEGER NOT NULL,
+    type TEXT NOT NULL,
+    name TEXT NOT NULL,
+    scope TEXT NOT NULL,              -- empty: everything; else what it was narrowed to
+    complete INTEGER NOT NULL,        -- without one failed page, to its end
+    items INTEGER NOT NULL,
+    ended_at TEXT NOT NULL,
+    PRIMARY KEY (session, type, name)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE page (                   -- what a killed run need not ask for again
+    session INTEGER NOT NULL,
+    type TEXT NOT NULL,
+    listing TEXT NOT NULL,
+    start INTEGER NOT NULL,           -- the offset
+    size INTEGER NOT NULL,            -- the limit
+    items INTEGER NOT NULL,           -- how many came
+    first TEXT NOT NULL DEFAULT '',   -- ids at its ends: neighbours overlap in one
+    last TEXT NOT NULL DEFAULT '',
+    PRIMARY KEY (session, type, listing, start, size)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE todo (                   -- listed, body not fetched yet
+    session INTEGER NOT NULL,
+    type TEXT NOT NULL,
+    id TEXT NOT NULL,
+    PRIMARY KEY (session, type, id)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE failure (
+    type TEXT NOT NULL,
+    kind TEXT NOT NULL,               -- item, page
+    key TEXT NOT NULL,                -- the id; of a page listing:start+size
+    status INTEGER,                   -- HTTP, null without an answer
+    message TEXT NOT NULL,
+    attempts INTEGER NOT NULL,
+    session INTEGER NOT NULL,         -- the last one that failed
+    first_at TEXT NOT NULL,
+    last_at TEXT NOT NULL,
+    resolved_at TEXT,
+    PRIMARY KEY (type, kind, key)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX failure_open ON failure (type, kind, key) WHERE resolved_at IS NULL;
+"""
+
+_V2 = """
+CREATE TABLE restored (
+    target TEXT NOT NULL,             -- base URL of the Looker that it went to
+    type TEXT NOT NULL,
+    id TEXT NOT NULL,                 -- in the vault
+    new_id TEXT NOT NULL,             -- there
+    hash BLOB NOT NULL,               -- of the body that was restored
+    complete INTEGER NOT NULL,        -- 0: made, its parts not yet
+    session INTEGER NOT NULL,
+    at TEXT NOT NULL,
+    PRIMARY KEY (target, type, id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX restored_new ON restored (target, type, new_id);
+CREATE TABLE restore_intent (         -- about to be made; a kill may have come after
+    target TEXT NOT NULL,
+    type TEXT NOT NULL,
+    id TEXT NOT NULL,
+    PRIMARY KEY (target, type, id)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE restore_failure (
+    target TEXT NOT NULL,
+    type TEXT NOT NULL,
+    id TEXT NOT NULL,
+    status INTEGER,
+    message TEXT NOT NULL,
+    attempts INTEGER NOT NULL,
+    session INTEGER NOT NULL,
+    first_at TEXT NOT NULL,
+    last_at TEXT NOT NULL,
+    resolved_at TEXT,
+    PRIMARY KEY (target, type, id)
+) STRICT, WITHOUT ROWID;
+"""
+
+Step = Callable[[sqlite3.Connection], None]
+
+
+def _script(text: str) -> Step:
+    def run(db: sqlite3.Connection) -> None:
+        # Not executescript, which commits what is open first.
+        for statement in text.split(";\n"):
+            if statement.strip():
+                db.execute(statement)
+
+    return run
+
+
+#: Step n leads from version n to n + 1; version 0 is an empty file.
+MIGRATIONS: tuple[Step, ...] = (_script(_V1), _script(_V2))
 
 #: How long another process is waited for, be it for the lock or for SQLite's own.
 BUSY_TIMEOUT_S = 60.0
@@ -67,7 +215,7 @@ class VaultFile:
         *,
         create: bool = False,
         check: bool = True,
-        migrations: Sequence[schema.Step] = schema.MIGRATIONS,
+        migrations: Sequence[Step] = MIGRATIONS,
     ) -> None:
         self.path = real_path(path)
         self._migrations = migrations
@@ -112,6 +260,16 @@ class VaultFile:
             finally:
                 db.execute("COMMIT")
 
+    def query(self, sql: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> list[Any]:
+        """The rows of one `SELECT`."""
+        with self.reading() as db:
+            return db.execute(sql, values).fetchall()
+
+    def query_one(self, sql: str, values: Sequence[Any] = ()) -> Any:
+        """The first row of one `SELECT`, None if there is none."""
+        with self.reading() as db:
+            return db.execute(sql, values).fetchone()
+
     # -- writing --------------------------------------------------------------------------------
 
     @contextmanager
@@ -131,6 +289,11 @@ class VaultFile:
                     if db.in_transaction:
                         db.execute("ROLLBACK")
                     raise
+
+    def execute(self, sql: str, values: Sequence[Any]) -> int:
+        """One statement in a transaction of its own; the rows that it changed."""
+        with self.writing() as db:
+            return db.execute(sql, values).rowcount
 
     def make_durable(self) -> None:
         """What was committed before survives a loss of power as well, not only of the process.
@@ -181,7 +344,7 @@ class VaultFile:
             with closing(sqlite3.connect(draft, isolation_level=None)) as db:
                 db.execute("PRAGMA page_size = 8192")
                 db.execute("PRAGMA journal_mode = WAL")
-                db.execute(f"PRAGMA application_id = {schema.APPLICATION_ID}")
+                db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
                 db.execute("BEGIN IMMEDIATE")
                 for step in self._migrations:
                     step(db)
@@ -196,7 +359,7 @@ class VaultFile:
         with closing(self._connected()) as db:
             application_id = db.execute("PRAGMA application_id").fetchone()[0]
             version = db.execute("PRAGMA user_version").fetchone()[0]
-            if application_id != schema.APPLICATION_ID:
+            if application_id != APPLICATION_ID:
                 empty = self.path.stat().st_size == 0
                 raise VaultForeign(self.path, "it is empty" if empty else "it is something else's")
             if version < 1:
@@ -220,7 +383,7 @@ class VaultFile:
             db.execute(f"PRAGMA user_version = {len(self._migrations)}")
 
     def _connected(self, *, query_only: bool = False) -> sqlite3.Connection:
-        # Mode rw: a file deleted just now must not come back empty, without a schema.
+        # Mode rw: a file deleted just now must not come back empty, without a
         db = sqlite3.connect(
             f"{self.path.as_uri()}?mode=rw",
             uri=True,
@@ -276,9 +439,7 @@ class VaultFile:
         except OSError as error:
             raise VaultUnusable(self.path, error.strerror or str(error)) from error
 
-    def _translated(
-        self, error: sqlite3.Error
-    ) -> VaultDamaged | VaultForeign | VaultBusy | VaultUnusable:
+    def _translated(self, error: sqlite3.Error) -> HeadraceError:
         # Extended codes carry the primary one in their low byte.
         code = error.sqlite_errorcode & 0xFF
         if code == sqlite3.SQLITE_NOTADB and not self._starts_as_ours():
@@ -292,4 +453,5 @@ class VaultFile:
     def _starts_as_ours(self) -> bool:
         """Whether the header still carries our number, 68 bytes in."""
         with self.path.open("rb") as file:
-            return file.read(72)[68:] == schema.APPLICATION_ID.to_bytes(4, "big")
+            found: bytes = file.read(72)[68:]
+        return found == APPLICATION_ID.to_bytes(4, "big")

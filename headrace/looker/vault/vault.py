@@ -33,14 +33,28 @@ from types import TracebackType
 from typing import Self
 
 from headrace.looker.exceptions import VaultOfAnother
-from headrace.looker.vault.bodies import Contents, pack_changed, upsert
-from headrace.looker.vault.cleanup import Removed, remove_old_versions
-from headrace.looker.vault.failures import Failures, add_failures, resolve_stored
+from headrace.looker.vault.contents import (
+    Contents,
+    Removed,
+    pack_changed,
+    remove_old_versions,
+    upsert,
+)
 from headrace.looker.vault.file import VaultFile
 from headrace.looker.vault.items import Item, utc_text
-from headrace.looker.vault.listings import Listings, mark_seen
 from headrace.looker.vault.model import ITEM, Failed, Page, Upserted
-from headrace.looker.vault.sessions import Progress, Sessions, add_pages, add_todo, drop_todo
+from headrace.looker.vault.sessions import (
+    Failures,
+    Listings,
+    Progress,
+    Sessions,
+    add_failures,
+    add_pages,
+    add_todo,
+    drop_todo,
+    mark_seen,
+    resolve_stored,
+)
 
 
 def _now() -> datetime:
@@ -115,8 +129,7 @@ class Vault:
     @property
     def source(self) -> str:
         """Base URL of the Looker that it holds; empty before the first extraction."""
-        with self.file.reading() as db:
-            row = db.execute("SELECT value FROM meta WHERE name = 'source'").fetchone()
+        row = self.file.query_one("SELECT value FROM meta WHERE name = 'source'")
         return str(row[0]) if row else ""
 
     def upsert_many(
@@ -172,7 +185,7 @@ class Vault:
     def remove_old_versions(
         self, *, keep_days: float, keep_versions: int = 1, gone: bool = False, dry_run: bool = False
     ) -> Removed:
-        """Remove old history; see `headrace.looker.vault.cleanup.remove_old_versions`."""
+        """Remove old history; see `headrace.looker.vault.contents.remove_old_versions`."""
         return remove_old_versions(
             self.file,
             self.now(),

@@ -6,7 +6,7 @@ from support.vaults import dashboard, store
 
 from headrace.looker.diff import ChangeKind, differences
 from headrace.looker.vault import Vault
-from headrace.looker.vault.cleanup import Removed
+from headrace.looker.vault.contents import Removed
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -41,7 +41,7 @@ def vault(tmp_path: Path, days: Days):
 
 def _versions(vault: Vault) -> dict[str, list[int]]:
     rows = vault.contents.rows(deleted=True)
-    return {r.id: [v.version for v in vault.contents.versions(r.type, r.id)] for r in rows}
+    return {r.id: [v.version for v in vault.contents.history(r.type, r.id)] for r in rows}
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from support.vaults import body
 from headrace.looker.content import CONTENT, RESTORE_ORDER, TYPES, content_of
 from headrace.looker.exceptions import ItemRefused, UnknownType
 from headrace.looker.vault import item_of
-from headrace.looker.vault.bodies import PLAIN, ZSTD, UnknownCodec, compress, decompress
+from headrace.looker.vault.contents import PLAIN, ZSTD, UnknownCodec, compress, decompress
 from headrace.looker.vault.items import server_time
 
 

@@ -38,11 +38,9 @@ def test_new_changed_and_unchanged_items(vault: Vault) -> None:
     row = vault.contents.row("dashboard", "2")
     assert row is not None
     assert (row.name, row.version, row.first_session, row.seen_session) == ("renamed", 2, 1, 2)
-    assert [v.body for v in vault.contents.versions("dashboard", "2")] == [
-        dashboard(2).body,
-        dashboard(2, "renamed").body,
-    ]
-    assert len(vault.contents.versions("dashboard", "1")) == 1
+    bodies = [vault.contents.body("dashboard", "2", version=n).body for n in (1, 2)]
+    assert bodies == [dashboard(2).body, dashboard(2, "renamed").body]
+    assert len(vault.contents.history("dashboard", "1")) == 1
     assert vault.contents.counts() == {"dashboard": (3, 0)}
 
 
@@ -143,7 +141,7 @@ def test_a_listed_id_without_a_body_exists(vault: Vault) -> None:
 def test_only_evidence_deletes_and_what_returns_is_said(vault: Vault) -> None:
     store(vault, dashboard(1), dashboard(2))
     session = vault.sessions.begin("extract")
-    vault.failures.record(session, Failed("dashboard", ITEM, "2", 500, "x"))
+    vault.upsert_many(session, (), failures=[Failed("dashboard", ITEM, "2", 500, "x")])
     with pytest.raises(ValueError, match="proven"):
         vault.listings.delete(session, "dashboard", "2", evidence=" ")
     assert vault.listings.delete(session, "dashboard", "2", evidence="404 for GET /dashboards/2")
@@ -191,7 +189,7 @@ def test_failures_count_attempts_until_success(vault: Vault) -> None:
     vault.upsert_many(session, [item_of("look", body(id=7))], pages=[page])
     assert vault.failures.open() == []
     assert [bool(f.resolved_at) for f in vault.failures.all()] == [True, True]
-    vault.failures.record(session, item)
+    vault.upsert_many(session, (), failures=[item])
     assert [f.attempts for f in vault.failures.open()] == [1]
     assert vault.failures.resolve("look", ITEM, "7")
     assert not vault.failures.resolve("look", ITEM, "7")
@@ -199,7 +197,7 @@ def test_failures_count_attempts_until_success(vault: Vault) -> None:
 
 def test_an_edit_of_ours_resolves_no_failure_of_the_server(vault: Vault) -> None:
     session = store(vault, dashboard(1))
-    vault.failures.record(session, Failed("dashboard", ITEM, "1", 500, "x"))
+    vault.upsert_many(session, (), failures=[Failed("dashboard", ITEM, "1", 500, "x")])
     vault.upsert_many(vault.sessions.begin("pack"), [dashboard(1, "edited")], origin="pack")
     assert len(vault.failures.open()) == 1
     row = vault.contents.row("dashboard", "1")
@@ -226,11 +224,11 @@ def test_a_killed_session_says_what_it_has(vault: Vault) -> None:
         assert (found.id, found.run_id, found.parameters) == (session, "r", {"types": ["look"]})
         assert again.progress.pages(session, "look", "looks") == pages
         assert again.progress.todo(session, "look") == ["3"]
-        assert again.progress.counts(session) == {"look": (3, 1)}
         again.sessions.resume(session)
         again.sessions.end(session, Status.DONE, summary={"items": 1})
         assert again.sessions.unfinished("extract") is None
-        assert again.progress.counts(session) == {}
+        assert again.progress.pages(session, "look", "looks") == []
+        assert again.progress.todo(session, "look") == []
         assert again.sessions.get(session).summary == {"items": 1}
     with pytest.raises(NoSuchSession, match=r"no session 9\. Known: 1"):
         vault.sessions.get(9)

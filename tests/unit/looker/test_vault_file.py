@@ -15,9 +15,8 @@ from headrace.looker.vault import (
     VaultMissing,
     VaultTooNew,
     VaultUnusable,
-    schema,
 )
-from headrace.looker.vault.file import VaultFile
+from headrace.looker.vault.file import MIGRATIONS, VaultFile
 
 
 def test_it_appears_whole_and_for_the_user_alone(tmp_path: Path) -> None:
@@ -119,7 +118,7 @@ def test_an_older_file_is_brought_up_to_date_once(tmp_path: Path) -> None:
         calls.append(1)
         db.execute("CREATE TABLE later (x)")
 
-    longer = (*schema.MIGRATIONS, add)
+    longer = (*MIGRATIONS, add)
     for _ in range(2):
         file = VaultFile(path, migrations=longer)
         with file.reading() as db:
@@ -137,19 +136,19 @@ def test_a_migration_that_fails_changes_nothing(tmp_path: Path) -> None:
         raise RuntimeError("half way")
 
     with pytest.raises(RuntimeError):
-        VaultFile(path, migrations=(*schema.MIGRATIONS, fail))
+        VaultFile(path, migrations=(*MIGRATIONS, fail))
     with Vault.open(path) as vault, vault.file.reading() as db:
         assert db.execute("SELECT name FROM sqlite_master WHERE name = 'half'").fetchone() is None
 
 
 def test_the_first_version_of_the_file_still_opens(tmp_path: Path) -> None:
     path = tmp_path / "looker.sqlite"
-    VaultFile(path, create=True, migrations=schema.MIGRATIONS[:1]).close()
+    VaultFile(path, create=True, migrations=MIGRATIONS[:1]).close()
     with Vault.open(path) as vault:
         store(vault, dashboard(1))
         with vault.file.reading() as db:
             version = db.execute("PRAGMA user_version").fetchone()[0]
-    assert version == len(schema.MIGRATIONS)
+    assert version == len(MIGRATIONS)
 
 
 def test_what_is_committed_can_be_made_durable(

@@ -1,4 +1,4 @@
-"""The bodies of a vault: how they are compressed, stored, and read with their history.
+"""The items of a vault: how bodies are compressed, stored, read with their history, and removed.
 
 zstd at level 1, through pyarrow, which the lake needs anyway: measured on dashboards of 11 and
 26 kB it takes 28 µs each and leaves 22 and 11 %; zlib at level 1 takes 33 and 42 µs and leaves 23
@@ -9,19 +9,25 @@ A batch is stored in one short transaction, in which what did not change costs a
 done where the item is made and compressing before the transaction begins, so that the lock is held
 for SQLite alone. Which bodies need compressing is looked up on the reader's connection; if another
 writer comes between, the transaction finds out and compresses the rest.
+
+Only `remove_old_versions` removes a body. The current version of an item stays as long as the item
+does; an item is removed as a whole only if it was proven to be gone from the server long ago, and
+that is asked for. The file does not shrink; what comes next uses the room.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any, cast
 
 import pyarrow as pa
 
 from headrace.looker.exceptions import BodyDamaged, NotInVault
 from headrace.looker.vault.file import VaultFile
-from headrace.looker.vault.items import Item, digest
+from headrace.looker.vault.items import Item, digest, utc_text
 from headrace.looker.vault.model import Body, Moved, Row, Upserted, Version
 
 PLAIN = 0
@@ -101,7 +107,7 @@ def upsert(
         elif origin == "server":
             touched.append((session, at, key))
         if origin == "server":
-            returned += _standing(db, key, session, item, at, deletion)
+            returned += _update_deletion(db, key, session, item, at, deletion)
     db.executemany("UPDATE item SET seen_session = ?, seen_at = ? WHERE key = ?", touched)
     return Upserted(new, changed, len(items) - new - changed, returned)
 
@@ -163,7 +169,7 @@ def _add_body(
     )
 
 
-def _standing(
+def _update_deletion(
     db: sqlite3.Connection, key: int, session: int, item: Item, at: str, was: str | None
 ) -> bool:
     """Keep up what the server says of deletion; whether a deleted item is there again."""
@@ -219,42 +225,37 @@ class Contents:
 
     def counts(self) -> dict[str, tuple[int, int]]:
         """Per type: items on the server as far as is known, and deleted ones that are kept."""
-        with self._file.reading() as db:
-            rows = db.execute(
-                "SELECT type, SUM(deletion IS NULL), SUM(deletion IS NOT NULL)"
-                " FROM item GROUP BY type"
-            ).fetchall()
+        rows = self._file.query(
+            "SELECT type, SUM(deletion IS NULL), SUM(deletion IS NOT NULL) FROM item GROUP BY type"
+        )
         return {type_: (live, deleted) for type_, live, deleted in rows}
 
     def sizes(self) -> dict[str, dict[str, int]]:
         """Per type: items, deleted, versions, and the bytes of all bodies as sent and as stored."""
         names = ("items", "deleted", "versions", "body_bytes", "stored_bytes")
-        with self._file.reading() as db:
-            rows = db.execute(
-                "SELECT type, COUNT(DISTINCT key) FILTER (WHERE deletion IS NULL),"
-                " COUNT(DISTINCT key) FILTER (WHERE deletion IS NOT NULL),"
-                " COUNT(*), SUM(size_bytes), SUM(LENGTH(body))"
-                " FROM item JOIN body ON body.item = item.key GROUP BY type ORDER BY type"
-            ).fetchall()
+        rows = self._file.query(
+            "SELECT type, COUNT(DISTINCT key) FILTER (WHERE deletion IS NULL),"
+            " COUNT(DISTINCT key) FILTER (WHERE deletion IS NOT NULL),"
+            " COUNT(*), SUM(size_bytes), SUM(LENGTH(body))"
+            " FROM item JOIN body ON body.item = item.key GROUP BY type ORDER BY type"
+        )
         return {type_: dict(zip(names, numbers, strict=True)) for type_, *numbers in rows}
 
     def events(self, type_: str, item_id: str) -> list[dict[str, Any]]:
         """When an item was deleted and returned, oldest first: kind, at, session, evidence."""
-        with self._file.reading() as db:
-            rows = db.execute(
-                "SELECT event.kind, event.at, event.session, event.evidence"
-                " FROM event JOIN item ON item.key = event.item"
-                " WHERE type = ? AND id = ? ORDER BY event.rowid",
-                (type_, item_id),
-            ).fetchall()
+        rows = self._file.query(
+            "SELECT event.kind, event.at, event.session, event.evidence"
+            " FROM event JOIN item ON item.key = event.item"
+            " WHERE type = ? AND id = ? ORDER BY event.rowid",
+            (type_, item_id),
+        )
         return [dict(zip(("kind", "at", "session", "evidence"), row, strict=True)) for row in rows]
 
     def row(self, type_: str, item_id: str) -> Row | None:
         """One item without its body; None if the vault does not hold it."""
-        with self._file.reading() as db:
-            row = db.execute(
-                f"SELECT {_ROW} FROM item WHERE type = ? AND id = ?", (type_, item_id)
-            ).fetchone()
+        row = self._file.query_one(
+            f"SELECT {_ROW} FROM item WHERE type = ? AND id = ?", (type_, item_id)
+        )
         return Row(*row) if row else None
 
     def rows(
@@ -280,12 +281,11 @@ class Contents:
             values += [text, text]
         after: tuple[str, str] = ("", "")
         while True:
-            with self._file.reading() as db:
-                rows = db.execute(
-                    f"SELECT {_ROW} FROM item WHERE {' AND '.join(where)}"
-                    " AND (type, id) > (?, ?) ORDER BY type, id LIMIT ?",
-                    (*values, *after, _AT_ONCE),
-                ).fetchall()
+            rows = self._file.query(
+                f"SELECT {_ROW} FROM item WHERE {' AND '.join(where)}"
+                " AND (type, id) > (?, ?) ORDER BY type, id LIMIT ?",
+                (*values, *after, _AT_ONCE),
+            )
             yield from (Row(*row) for row in rows)
             if len(rows) < _AT_ONCE:
                 return
@@ -300,42 +300,24 @@ class Contents:
         """
         which = "item.version" if version is None else "?"
         values = (type_, item_id) if version is None else (type_, item_id, version)
-        with self._file.reading() as db:
-            row = db.execute(
-                f"SELECT {_BODY} FROM item JOIN body ON body.item = item.key"
-                f" WHERE item.type = ? AND item.id = ? AND body.version = {which}",
-                values,
-            ).fetchone()
+        row = self._file.query_one(
+            f"SELECT {_BODY} FROM item JOIN body ON body.item = item.key"
+            f" WHERE item.type = ? AND item.id = ? AND body.version = {which}",
+            values,
+        )
         if row is None:
             raise NotInVault(type_, item_id, version)
         return self._checked(row)
 
     def history(self, type_: str, item_id: str) -> list[Version]:
         """The versions of an item without their bodies, oldest first; empty if it is not here."""
-        with self._file.reading() as db:
-            rows = db.execute(
-                "SELECT body.version, body.session, body.stored_at, body.origin, body.size_bytes,"
-                " body.hash FROM item JOIN body ON body.item = item.key"
-                " WHERE item.type = ? AND item.id = ? ORDER BY body.version",
-                (type_, item_id),
-            ).fetchall()
+        rows = self._file.query(
+            "SELECT body.version, body.session, body.stored_at, body.origin, body.size_bytes,"
+            " body.hash FROM item JOIN body ON body.item = item.key"
+            " WHERE item.type = ? AND item.id = ? ORDER BY body.version",
+            (type_, item_id),
+        )
         return [Version(*row) for row in rows]
-
-    def versions(self, type_: str, item_id: str) -> list[Body]:
-        """The history of an item with every body, oldest first.
-
-        Raises:
-            NotInVault, VaultDamaged.
-        """
-        with self._file.reading() as db:
-            rows = db.execute(
-                f"SELECT {_BODY} FROM item JOIN body ON body.item = item.key"
-                " WHERE item.type = ? AND item.id = ? ORDER BY body.version",
-                (type_, item_id),
-            ).fetchall()
-        if not rows:
-            raise NotInVault(type_, item_id)
-        return [self._checked(row) for row in rows]
 
     def audited(self, type_: str = "") -> Iterator[tuple[str, str, int, str]]:
         """Every version with what is wrong with it (nothing, as a rule): type, id, version, wrong.
@@ -344,12 +326,11 @@ class Contents:
         """
         after = 0
         while True:
-            with self._file.reading() as db:
-                rows = db.execute(
-                    f"SELECT body.rowid, {_BODY} FROM body JOIN item ON item.key = body.item"
-                    " WHERE body.rowid > ? AND (type = ? OR ? = '') ORDER BY body.rowid LIMIT ?",
-                    (after, type_, type_, _BODIES_AT_ONCE),
-                ).fetchall()
+            rows = self._file.query(
+                f"SELECT body.rowid, {_BODY} FROM body JOIN item ON item.key = body.item"
+                " WHERE body.rowid > ? AND (type = ? OR ? = '') ORDER BY body.rowid LIMIT ?",
+                (after, type_, type_, _BODIES_AT_ONCE),
+            )
             for _, *row in rows:
                 try:
                     self._checked(tuple(row))
@@ -365,14 +346,13 @@ class Contents:
         """Items of which a version or an event was stored after one session and up to another."""
         wanted = {f"type_{at}": type_ for at, type_ in enumerate(types)}
         of_types = f"WHERE type IN ({', '.join(f':{name}' for name in wanted)})" if wanted else ""
-        with self._file.reading() as db:
-            rows = db.execute(
-                f"SELECT {_MOVED} FROM item JOIN ("
-                " SELECT item FROM body WHERE session > :before AND session <= :after"
-                " UNION SELECT item FROM event WHERE session > :before AND session <= :after"
-                f") ON item = key {of_types} ORDER BY type, id",
-                {"before": before, "after": after, **wanted},
-            ).fetchall()
+        rows = self._file.query(
+            f"SELECT {_MOVED} FROM item JOIN ("
+            " SELECT item FROM body WHERE session > :before AND session <= :after"
+            " UNION SELECT item FROM event WHERE session > :before AND session <= :after"
+            f") ON item = key {of_types} ORDER BY type, id",
+            {"before": before, "after": after, **wanted},
+        )
         return [
             Moved(t, i, name, b, a, origin, was == "deleted", now == "deleted", first <= before)
             for t, i, name, b, a, origin, was, now, first in rows
@@ -392,3 +372,95 @@ class Contents:
         if wrong:
             raise BodyDamaged(self._file.path, type_, item_id, version, wrong)
         return Body(type_, item_id, version, session, stored_at, origin, hash_, body)
+
+
+_OLD_VERSIONS = """
+SELECT body.rowid, LENGTH(body.body) FROM body JOIN item ON item.key = body.item
+WHERE body.version <= item.version - :keep AND EXISTS (
+    SELECT 1 FROM body AS later
+    WHERE later.item = body.item AND later.version = body.version + 1
+    AND later.stored_at < :before
+)
+"""
+_GONE_ITEMS = """
+SELECT item.key, COUNT(*), SUM(LENGTH(body.body)) FROM item JOIN body ON body.item = item.key
+WHERE deletion = :gone AND deleted_at < :before GROUP BY item.key
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """What was removed, or would be: versions (those of such items included), items, bytes."""
+
+    versions: int
+    items: int
+    freed_bytes: int
+
+
+def remove_old_versions(
+    file: VaultFile,
+    now: datetime,
+    *,
+    keep_days: float,
+    keep_versions: int = 1,
+    gone: bool = False,
+    dry_run: bool = False,
+) -> Removed:
+    """Remove versions that were replaced long ago, in short transactions.
+
+    Args:
+        file: of the vault.
+        now: the present.
+        keep_days: what was replaced (or proven gone) less than so many days ago stays.
+        keep_versions: so many of the newest stay whatever their age, the current one included.
+        gone: also items that are gone, with all they have.
+        dry_run: count only.
+
+    Raises:
+        ValueError: a number that is out of range.
+    """
+    if keep_days < 0 or keep_versions < 1:
+        raise ValueError("keep the current version at least, and no less than zero days")
+    before = utc_text(now - timedelta(days=keep_days))
+    values = {"before": before, "keep": keep_versions, "gone": GONE}
+    versions = items = freed = 0
+    if gone:
+        expired = file.query(_GONE_ITEMS, values)
+        items = len(expired)
+        versions += sum(count for _, count, _ in expired)
+        freed += sum(size for _, _, size in expired)
+        if not dry_run:
+            _in_transactions(file, [(key,) for key, _, _ in expired], _delete_items)
+    # What belongs to an item that goes as a whole was counted with it.
+    others = " AND (item.deletion IS NOT :gone OR deleted_at >= :before)" if gone else ""
+    old = file.query(_OLD_VERSIONS + others, values)
+    versions += len(old)
+    freed += sum(size for _, size in old)
+    if not dry_run:
+        _in_transactions(file, [(rowid,) for rowid, _ in old], _delete_versions)
+    return Removed(versions, items, freed)
+
+
+def _in_transactions(
+    file: VaultFile,
+    keys: list[tuple[int]],
+    work: Callable[[sqlite3.Connection, list[tuple[int]]], None],
+) -> None:
+    for at in range(0, len(keys), _AT_ONCE):
+        with file.writing() as db:
+            work(db, keys[at : at + _AT_ONCE])
+
+
+def _delete_versions(db: sqlite3.Connection, rowids: list[tuple[int]]) -> None:
+    db.executemany("DELETE FROM body WHERE rowid = ?", rowids)
+
+
+def _delete_items(db: sqlite3.Connection, keys: list[tuple[int]]) -> None:
+    """Those that are still gone: one may have been seen again since."""
+    still = [
+        key
+        for key in keys
+        if db.execute("SELECT deletion FROM item WHERE key = ?", key).fetchone() == (GONE,)
+    ]
+    for table, column in (("body", "item"), ("event", "item"), ("item", "key")):
+        db.executemany(f"DELETE FROM {table} WHERE {column} = ?", still)
