@@ -12,13 +12,11 @@ from typing import Annotated, Any
 import typer
 
 from headrace.sim import ExchangeSettings, SpecError
-from headrace.sim.control import Control
-from headrace.sim.control_desk import ControlDesk
+from headrace.sim.faults import F
 from headrace.sim.limits import Limit, RetryAfter, parse_bucket, parse_window
 from headrace.sim.looker import LookerSettings, LookerSimulation
-from headrace.sim.looker.control import LookerControl
-from headrace.sim.scripted import F
-from headrace.sim.serving import listener_for, serve_listener
+from headrace.sim.service import SimulatedService
+from headrace.sim.serving import serve
 from headrace.sim.simulation import ExchangeSimulation
 
 app = typer.Typer(help="Simulated servers to rehearse with.", no_args_is_help=True)
@@ -115,7 +113,7 @@ def exchange(
     settings = ExchangeSettings.of(*products, **fields)
     ids = [spec.id for spec in settings.products]
     announce = _announcer("exchange", ", ".join(ids), port_file, {"products": ids}, as_json=as_json)
-    _serve(Control(ExchangeSimulation(settings)), settings.port, announce, port_file, as_json)
+    _serve(ExchangeSimulation(settings), settings.port, announce, port_file, as_json)
 
 
 @app.command()
@@ -193,11 +191,11 @@ def looker(
     )
     about = f"{sum(settings.counts.values()):,} items"
     announce = _announcer("Looker", about, port_file, {"counts": settings.counts}, as_json=as_json)
-    _serve(LookerControl(LookerSimulation(settings)), settings.port, announce, port_file, as_json)
+    _serve(LookerSimulation(settings), settings.port, announce, port_file, as_json)
 
 
 def _serve(
-    desk: ControlDesk[F],
+    service: SimulatedService[F],
     port: int,
     announce: Callable[[str], None],
     port_file: Path | None,
@@ -205,12 +203,12 @@ def _serve(
 ) -> None:
     """Until a signal; then say what was asked of it."""
     try:
-        serve_listener(listener_for(desk, port), announce)
+        serve(service, port, announce)
     finally:
         if port_file is not None:
             port_file.unlink(missing_ok=True)
     if not as_json:
-        typer.echo(_ended(desk.service.stats()))
+        typer.echo(_ended(service.stats()))
 
 
 def _numbers(option: str, given: list[str]) -> dict[str, float]:

@@ -7,9 +7,9 @@
         sim.history("BTC-USD").columns(1, 2500)    # the truth: trade_id, time_us, price, size, side
 
 `SimulatedExchange` runs on a thread of this process, `SimulatedExchangeProcess` in a child (for
-benches: no shared interpreter lock); both take the same arguments and have the same moves:
+benches: no shared interpreter lock); both take the same arguments and have the same methods:
 
-| move | what for |
+| method | what for |
 |---|---|
 | `url`, `port`, `settings` | where it is, what it is |
 | `history(product)` | `History`: the rows that ought to be served (below) |
@@ -38,7 +38,7 @@ Faults: an action and its conditions, for example `Fault(action=Html(status=522)
 `Respond`, `Html`, `Malformed`, `Cut`, `Reset`, `Hang`, `Drip`, `Stuck`, `Stale`, `Empty`,
 `Refuse`.
 
-The same moves exist over HTTP below `/_sim/` (see `headrace.sim.control`).
+The same exists over HTTP below `/_sim/` (see `headrace.sim.control`).
 """
 
 from headrace.sim.actions import (
@@ -61,8 +61,7 @@ from headrace.sim.faults import Fault, parse_fault
 from headrace.sim.history import Columns, History, SimTrade
 from headrace.sim.latency import Constant, LatencySource, LogNormal, Uniform, parse_latency
 from headrace.sim.limits import SlidingWindow, TokenBucket
-from headrace.sim.process import SimulatedExchangeProcess
-from headrace.sim.server import SimulatedExchange
+from headrace.sim.server import SimulatedExchange, SimulatedExchangeProcess
 from headrace.sim.settings import ExchangeSettings
 from headrace.sim.signing import ApiKey
 

@@ -1,17 +1,25 @@
-"""`python -m headrace.sim`: settings as one line of JSON on stdin, the URL as one on stdout.
+"""`python -m headrace.sim exchange|looker`: settings as a line of JSON on stdin, the URL on stdout.
 
-The hand-over for launchers; people use `headrace sim exchange`.
+How `ChildServer` starts a simulation; people use `headrace sim`.
 """
 
 from __future__ import annotations
 
 import sys
+from typing import Any
 
-from headrace.sim.control import Control
-from headrace.sim.serving import listener_for, serve_for_launcher
+from headrace.sim.looker.settings import LookerSettings
+from headrace.sim.looker.simulation import LookerSimulation
+from headrace.sim.serving import serve_for_parent
 from headrace.sim.settings import ExchangeSettings
 from headrace.sim.simulation import ExchangeSimulation
 
+_SIMULATIONS: dict[str, tuple[Any, Any]] = {
+    "exchange": (ExchangeSettings, ExchangeSimulation),
+    "looker": (LookerSettings, LookerSimulation),
+}
+
 if __name__ == "__main__":
-    settings = ExchangeSettings.model_validate_json(sys.stdin.buffer.readline())
-    serve_for_launcher(listener_for(Control(ExchangeSimulation(settings)), settings.port))
+    settings_class, simulation_class = _SIMULATIONS[sys.argv[1]]
+    settings = settings_class.model_validate_json(sys.stdin.buffer.readline())
+    serve_for_parent(simulation_class(settings), settings.port)

@@ -30,7 +30,7 @@ class Arrival:
         counted_s: when the rate limit judged it (later by the inbound share of the latency);
             `None` while it is on its way.
         target: path and query as sent.
-        subject: endpoint, product, cursor; or what another simulation tells apart.
+        subject: endpoint, product, cursor; or what another simulation counts by.
         status: what it was answered; `None` until then.
         fault: the number of the fault that befell it.
     """

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from decimal import Decimal
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from headrace.sim.exceptions import SpecError
 
@@ -51,7 +52,7 @@ class ProductSpec(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _grow_in_real_time(cls, data: object) -> object:
-        """Let new trades carry the time at which they appear, unless told otherwise."""
+        """Let new trades carry the time at which they appear, by default."""
         if isinstance(data, dict) and float(data.get("growth_per_s", 0) or 0) > 0:
             return {"trades_per_s": data["growth_per_s"], **data}
         return data
@@ -108,6 +109,11 @@ def parse_product(text: str) -> ProductSpec:
         ) from error
 
 
+def or_text(parse: Callable[[str], Any]) -> BeforeValidator:
+    """Let a field of settings be given as text, too, which `parse` reads."""
+    return BeforeValidator(lambda value: parse(value) if isinstance(value, str) else value)
+
+
 def first_problem(error: ValidationError) -> str:
     """The first complaint of a validation, in one line."""
     problem = error.errors()[0]
@@ -118,7 +124,7 @@ def first_problem(error: ValidationError) -> str:
 
 _FIELDS = tuple(ProductSpec.model_fields)
 
-#: What a simulated exchange lists when nobody says otherwise: one product of each kind.
+#: What a simulated exchange lists by default: one product of each kind.
 DEFAULT_CATALOGUE = (
     ProductSpec(id="BTC-USD", trades=300_000, price=Decimal(60_000)),
     ProductSpec(id="ETH-USD", trades=25_300, price=Decimal(2_500), trades_per_s=5),

@@ -17,8 +17,8 @@ from urllib.parse import urlsplit
 
 from headrace.sim.arrivals import About, Arrival
 from headrace.sim.exceptions import ControlError, ServerStartError
-from headrace.sim.listener import HOST
-from headrace.sim.scripted import F
+from headrace.sim.faults import F
+from headrace.sim.http import HOST
 
 _READY_S = 20.0
 _STOP_S = 5.0
@@ -31,13 +31,13 @@ PREFIX = "/_sim/"
 class ChildServer(Generic[F]):
     """A simulated server as a child process, for the time of a `with` block.
 
-    The child takes its settings as one line of JSON on stdin, says its URL as one on stdout, and
-    ends with this process, however that ends. It is steered over its control endpoint.
+    The child takes its settings as one line of JSON on stdin, writes its URL as one on stdout, and
+    ends with this process, however that ends. It is controlled over its control endpoint.
 
     Args:
-        module: run as `python -m`.
+        kind: `exchange` or `looker`, as `headrace.sim.__main__` takes it.
         settings: the line of JSON.
-        parse: reads a fault as written on the command line.
+        fault_class: what faults are; text is read by its `parse`.
         subject: what arrivals are about, made from its fields.
         cpu: pin the child to this core, where the system can.
 
@@ -47,29 +47,29 @@ class ChildServer(Generic[F]):
 
     def __init__(
         self,
-        module: str,
+        kind: str,
         settings: str,
         *,
-        parse: Callable[[str], F],
+        fault_class: type[F],
         subject: Callable[..., About],
         cpu: int | None = None,
     ) -> None:
-        self._module = module
-        self._parse = parse
+        self._kind = kind
+        self._fault_class = fault_class
         self._subject = subject
         self._settings = settings
         self._cpu = cpu
         self._child: subprocess.Popen[bytes] | None = None
-        self._complaints: IO[bytes] | None = None
+        self._errors: IO[bytes] | None = None
         self.url = ""
 
     def __enter__(self) -> Self:
-        self._complaints = tempfile.TemporaryFile()
+        self._errors = tempfile.TemporaryFile()
         self._child = subprocess.Popen(
-            [sys.executable, "-m", self._module],
+            [sys.executable, "-m", "headrace.sim", self._kind],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=self._complaints,
+            stderr=self._errors,
             start_new_session=True,
         )
         try:
@@ -101,7 +101,7 @@ class ChildServer(Generic[F]):
 
     def add_fault(self, fault: F | str) -> int:
         """Put a fault in force; returns its number."""
-        fault = self._parse(fault) if isinstance(fault, str) else fault
+        fault = self._fault_class.parse(fault) if isinstance(fault, str) else fault
         return int(self._control("POST", "faults", fault.model_dump(mode="json"))["number"])
 
     def remove_fault(self, number: int) -> None:
@@ -148,20 +148,20 @@ class ChildServer(Generic[F]):
             child.stdin.write(self._settings.encode() + b"\n")
             child.stdin.flush()
         except BrokenPipeError:
-            pass  # it is gone already; its exit code and last words are told below
+            pass  # it is gone already; its exit code and last output are reported below
         deadline = time.monotonic() + _READY_S
         readable, _, _ = select.select([child.stdout], [], [], _READY_S)
         line = child.stdout.readline() if readable else b""
         if not line:
             if readable:
                 child.wait(max(0.1, deadline - time.monotonic()))
-            raise ServerStartError(child.poll(), self._last_words())
+            raise ServerStartError(child.poll(), self._last_output())
         return str(json.loads(line)["url"])
 
-    def _last_words(self) -> str:
-        assert self._complaints is not None, "opened before the child"
-        self._complaints.seek(0)
-        return self._complaints.read().decode(errors="replace")[-2000:]
+    def _last_output(self) -> str:
+        assert self._errors is not None, "opened before the child"
+        self._errors.seek(0)
+        return self._errors.read().decode(errors="replace")[-2000:]
 
     def _running(self) -> subprocess.Popen[bytes]:
         if self._child is None:
@@ -179,5 +179,5 @@ class ChildServer(Generic[F]):
         except subprocess.TimeoutExpired:
             child.kill()
             child.wait()
-        if self._complaints is not None:
-            self._complaints.close()
+        if self._errors is not None:
+            self._errors.close()

@@ -1,72 +1,78 @@
-"""The control endpoint of a simulated exchange: beside what every desk understands,
+"""The control endpoint `/_sim/…` of every simulation: what a test does in process, over HTTP.
 
 | request | what it does |
 |---|---|
-| `GET settings` | seed, `now_s`, products and the rest, without keys |
-| `GET newest?product=ID` | the highest id that is out |
-| `POST grow` | `{"product", "trades"}` |
-| `POST rows` | `{"product", "rows": {id: row, JSON text or null}, "only": false}` |
-| `POST products` | a product spec |
+| `GET stats?windows=1,60` | counts, and the fullest window of each length in seconds |
+| `GET arrivals` | the log |
+| `GET faults`, `POST faults`, `DELETE faults[/NUMBER]` | list, add one, remove one or all |
+| `POST reset` | empty the log |
+
+Each simulation has more of its own (`SimulatedService.read_state` and `change_state`). None of
+these requests counts for limits, latency, faults or the log.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import json
+from dataclasses import asdict
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import TypeAdapter, ValidationError
 
-from headrace.sim.catalogue import ProductSpec
-from headrace.sim.control_desk import ControlDesk, NoSuchCommandError
-from headrace.sim.faults import Fault
-from headrace.sim.http import Request
-from headrace.sim.simulation import ExchangeSimulation
+from headrace.sim.catalogue import first_problem
+from headrace.sim.child import PREFIX
+from headrace.sim.exceptions import SpecError, UnknownCommand
+from headrace.sim.faults import F
+from headrace.sim.http import Reply, Request
+from headrace.sim.service import SimulatedService
 
-
-class _Body(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-
-class Growth(_Body):
-    """Body of `POST grow`."""
-
-    product: str
-    trades: int = Field(ge=0)
+_WINDOWS = TypeAdapter(tuple[float, ...])
 
 
-class Rows(_Body):
-    """Body of `POST rows`."""
+def control_reply(service: SimulatedService[F], request: Request) -> Reply:
+    """Answer a control request; 400 says what cannot be read, 404 that the command is unknown."""
+    command = request.path.removeprefix(PREFIX)
+    try:
+        if request.method == "GET":
+            return _json(_read(service, command, request))
+        return _json({"done": True, **_change(service, request.method, command, request.body)})
+    except ValidationError as error:
+        return _json({"message": first_problem(error)}, 400)
+    except SpecError as error:
+        return _json({"message": str(error)}, 400)
+    except UnknownCommand:
+        return _json({"message": f"no such command: {request.method} {request.path}"}, 404)
 
-    product: str
-    rows: dict[int, dict[str, Any] | str | None]
-    only: bool = False
+
+def _read(service: SimulatedService[F], command: str, request: Request) -> object:
+    match command:
+        case "stats":
+            windows = request.query.get("windows", "1").split(",")
+            return service.stats(_WINDOWS.validate_python(windows))
+        case "arrivals":
+            return [asdict(arrival) for arrival in service.arrivals()]
+        case "faults":
+            faults = service.faults().items()
+            return {number: fault.model_dump(mode="json") for number, fault in faults}
+        case _:
+            return service.read_state(command, request.query)
 
 
-class Control(ControlDesk[Fault]):
-    """Answers control requests for one simulated exchange."""
+def _change(service: SimulatedService[F], method: str, command: str, body: bytes) -> dict[str, int]:
+    match method, *command.split("/"):
+        case "POST", "faults":
+            return {"number": service.add_fault(service.fault_class.model_validate_json(body))}
+        case "DELETE", "faults":
+            service.clear_faults()
+        case "DELETE", "faults", number if number.isdecimal():
+            service.remove_fault(int(number))
+        case "POST", "reset":
+            service.reset_log()
+        case "POST", *_:
+            service.change_state(command, body)
+        case _:
+            raise UnknownCommand
+    return {}
 
-    def __init__(self, simulation: ExchangeSimulation) -> None:
-        super().__init__(simulation, Fault)
-        self._simulation = simulation
 
-    def _tell(self, command: str, request: Request) -> object:
-        match command:
-            case "settings":
-                return self._simulation.settings.model_dump(mode="json", exclude={"keys"})
-            case "newest":
-                return {"newest": self._simulation.newest_id(request.query.get("product", ""))}
-            case _:
-                raise NoSuchCommandError
-
-    def _turn(self, command: str, body: bytes) -> None:
-        match command:
-            case "grow":
-                growth = Growth.model_validate_json(body)
-                self._simulation.grow(growth.product, growth.trades)
-            case "rows":
-                rows = Rows.model_validate_json(body)
-                put = self._simulation.serve_rows if rows.only else self._simulation.replace_rows
-                put(rows.product, rows.rows)
-            case "products":
-                self._simulation.put_product(ProductSpec.model_validate_json(body))
-            case _:
-                raise NoSuchCommandError
+def _json(value: object, status: int = 200) -> Reply:
+    return Reply(status, json.dumps(value).encode())

@@ -1,4 +1,4 @@
-"""What can go wrong with a simulated server, before it answers anybody."""
+"""What can go wrong with a simulated server."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from headrace.errors import ConfigurationError, HeadraceError
 
 
 class SpecError(ConfigurationError):
-    """A product, rate, latency or fault was written in a way that nobody can read.
+    """A product, rate, latency or fault cannot be read.
 
     Attributes:
         text: what was written.
@@ -18,7 +18,7 @@ class SpecError(ConfigurationError):
 
 
 class PortInUseError(ConfigurationError):
-    """Somebody else listens on the wanted port.
+    """Another process listens on the wanted port.
 
     Attributes:
         port: the port.
@@ -33,14 +33,14 @@ class PortInUseError(ConfigurationError):
 
 
 class ServerStartError(HeadraceError):
-    """The server's process ended, or said nothing, before it was ready.
+    """The server's process ended, or wrote nothing, before it was ready.
 
     Attributes:
         returncode: its exit code, `None` when it still ran.
     """
 
     def __init__(self, returncode: int | None, said: str) -> None:
-        how = "said nothing in time" if returncode is None else f"ended with {returncode}"
+        how = "wrote nothing in time" if returncode is None else f"ended with {returncode}"
         super().__init__(f"the simulated server {how}: {said.strip() or 'no output'}")
         self.returncode = returncode
 
@@ -55,3 +55,7 @@ class ControlError(HeadraceError):
     def __init__(self, command: str, status: int, message: str) -> None:
         super().__init__(f"{command} answered {status}: {message}")
         self.status = status
+
+
+class UnknownCommand(Exception):
+    """The control endpoint has no such command."""

@@ -2,7 +2,7 @@
 
 What is not documented and never recorded is decided here once: a `limit` above 1,000 counts as
 1,000, the ticker of a product without trades is `{}`, and `before`, whose page order is unclear, is
-refused so that nobody builds on a guess.
+refused so that no client builds on a guess.
 """
 
 from __future__ import annotations

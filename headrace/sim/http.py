@@ -1,20 +1,24 @@
 """A small HTTP/1.1 server on asyncio that can also misbehave on the wire, byte by byte.
 
-It is written by hand because a server that keeps to the protocol cannot be told to break it: to
+It is written by hand because a server that keeps to the protocol cannot be made to break it: to
 promise more bytes than it sends, to drip, to reset. One connection is one request at a time, kept
-alive; any number of connections wait side by side.
+alive; any number of connections wait side by side. Its port can refuse connections for a while
+without ever being lost to another process.
 """
 
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 import struct
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Literal, cast
+from typing import Any, Literal, cast
 from urllib.parse import parse_qsl
+
+from headrace.sim.exceptions import PortInUseError
 
 _MAX_HEAD_BYTES = 64 * 1024
 _MAX_BODY_BYTES = 64 * 1024 * 1024
@@ -136,7 +140,7 @@ class Connection(asyncio.Protocol):
         try:
             reply = await self._handler(request)
         except Exception:
-            self.reset()  # a client must not wait for an answer that a bug of ours ate
+            self.reset()  # a client must not wait for an answer that a bug of ours swallowed
             raise
         # After HEAD, a body would be read as the next answer: close instead of leaving it out.
         close = request.method == "HEAD" or request.headers.get("connection", "").lower() == "close"
@@ -249,3 +253,115 @@ def _head(reply: Reply, framing: str) -> bytes:
         f"HTTP/1.1 {reply.status} {reason}\r\nContent-Type: {reply.content_type}\r\n"
         f"{extra}{framing}\r\n"
     ).encode("latin-1")
+
+
+HOST = "127.0.0.1"
+_BACKLOG = 1024
+_CHECK_S = 0.02
+
+
+class Listener:
+    """Serves a handler on 127.0.0.1.
+
+    A second socket is bound to the port and never listens: while nothing else listens, the
+    kernel refuses connections, and no other process can take the port.
+
+    Args:
+        handler: answers requests.
+        clock: the time of arrivals.
+        refuses: asked 50 times a second whether connections are to be refused.
+        port: 0 for any that is free.
+
+    Raises:
+        PortInUseError: another process listens there.
+    """
+
+    def __init__(
+        self, handler: Handler, *, clock: Clock, refuses: Callable[[], bool], port: int = 0
+    ) -> None:
+        self._handler, self._clock, self._refuses = handler, clock, refuses
+        self._connections: set[Connection] = set()
+        self._connecting: set[asyncio.Task[Any]] = set()
+        self._listening: socket.socket | None = None
+        if port:
+            _assert_free(port)
+        self._placeholder = _bound(port)
+        self.port: int = self._placeholder.getsockname()[1]
+
+    @property
+    def url(self) -> str:
+        """Where it listens, without a slash at the end."""
+        return f"http://{HOST}:{self.port}"
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Serve until `stop` is set, then drop every connection and release the port."""
+        try:
+            while not stop.is_set():
+                self.open_or_close()
+                try:
+                    await asyncio.wait_for(stop.wait(), _CHECK_S)
+                except TimeoutError:
+                    continue
+        finally:
+            self._close()
+            if self._connecting:
+                await asyncio.wait(self._connecting)
+            self._drop_connections()
+            self._placeholder.close()
+
+    def open_or_close(self) -> None:
+        """Accept or refuse connections as is wanted now; on the thread of the running loop."""
+        if self._refuses():
+            self._close()
+        elif self._listening is None:
+            self._listening = _bound(self.port)
+            self._listening.setblocking(False)
+            self._listening.listen(_BACKLOG)
+            asyncio.get_running_loop().add_reader(self._listening, self._accept, self._listening)
+
+    def _accept(self, listening: socket.socket) -> None:
+        # Not asyncio's own server: when that closes, it forgets a connection it has just accepted
+        # without closing it, and the client waits for ever.
+        loop = asyncio.get_running_loop()
+        try:
+            wire, _ = listening.accept()
+        except (BlockingIOError, ConnectionAbortedError):
+            return
+        connecting = loop.create_task(loop.connect_accepted_socket(self._connection, wire))
+        self._connecting.add(connecting)
+        connecting.add_done_callback(self._connecting.discard)
+
+    def _connection(self) -> Connection:
+        return Connection(self._handler, self._clock, self._connections)
+
+    def _close(self) -> None:
+        if self._listening is not None:
+            asyncio.get_running_loop().remove_reader(self._listening)
+            self._listening.close()
+            self._listening = None
+        self._drop_connections()
+
+    def _drop_connections(self) -> None:
+        for connection in list(self._connections):
+            connection.reset()
+
+
+def _bound(port: int) -> socket.socket:
+    held = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    held.bind((HOST, port))
+    return held
+
+
+def _assert_free(port: int) -> None:
+    """Fail where `SO_REUSEPORT` would let two servers share a port and halve their requests."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+            probe.listen(1)
+        except OSError as error:
+            if error.errno in (errno.EADDRINUSE, errno.EACCES):
+                raise PortInUseError(port) from error
+            raise

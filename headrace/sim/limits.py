@@ -24,7 +24,7 @@ _NOISE = 1e-6
 
 
 class Gauge(Protocol):
-    """A limit at work: asked first, told only when every limit has said yes."""
+    """The state of a limit: asked first, and booked only when every limit admits the request."""
 
     def wait_s(self, now_s: float) -> float:
         """How long until it would admit a request; 0 when it does now."""

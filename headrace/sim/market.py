@@ -109,7 +109,7 @@ class Market:
             self.put(spec)
 
     def put(self, spec: ProductSpec) -> None:
-        """List a product anew, or change how a listed one is answered for (a delisting, say).
+        """List a product, or change how a listed one is answered for (a delisting, say).
 
         A new listing of a product whose other fields stay the same keeps its tape.
         """

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from headrace.sim.arrivals import About, Arrival, ArrivalLog
+from headrace.sim.faults import F, FaultBook, ScriptedFault
 from headrace.sim.http import Reply, Request
 from headrace.sim.latency import Latency, LatencySource
 from headrace.sim.limits import Gate, Limit
-from headrace.sim.scripted import F, FaultBook, ScriptedFault
 
 F_co = TypeVar("F_co", bound=ScriptedFault, covariant=True)
 
@@ -56,6 +56,9 @@ class SimulatedService(ABC, Generic[F]):
         clock: seconds, for limits, intervals and the log. Latency passes in real time.
     """
 
+    #: What its faults are; text is read by `fault_class.parse`.
+    fault_class: type[F]
+
     def __init__(self, settings: ServiceSettings[F], clock: Callable[[], float]) -> None:
         self.clock = clock
         self._started_s = clock()
@@ -73,6 +76,22 @@ class SimulatedService(ABC, Generic[F]):
     @abstractmethod
     def _judge(self, request: Request, arrival: Arrival, counted_s: float) -> Verdict:
         """The answer to a request that the limits see at `counted_s`."""
+
+    @abstractmethod
+    def read_state(self, command: str, query: Mapping[str, str]) -> object:
+        """Answer `GET /_sim/COMMAND` where only this simulation knows it.
+
+        Raises:
+            UnknownCommand: there is no such command.
+        """
+
+    @abstractmethod
+    def change_state(self, command: str, body: bytes) -> None:
+        """Do `POST /_sim/COMMAND` where only this simulation can.
+
+        Raises:
+            UnknownCommand: there is no such command.
+        """
 
     async def handle(self, request: Request) -> Reply:
         """Answer one request of a client."""

@@ -5,19 +5,21 @@ from __future__ import annotations
 import time
 from typing import Annotated, Any
 
-from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
-from headrace.sim.catalogue import DEFAULT_CATALOGUE, ProductSpec, first_problem, parse_product
+from headrace.sim.catalogue import (
+    DEFAULT_CATALOGUE,
+    ProductSpec,
+    first_problem,
+    or_text,
+    parse_product,
+)
 from headrace.sim.exceptions import SpecError
 from headrace.sim.faults import Fault, parse_fault
 from headrace.sim.history import History
 from headrace.sim.latency import Constant, Latency, parse_latency
 from headrace.sim.limits import Limit
 from headrace.sim.signing import ApiKey
-
-
-def _or_text(parse: Any) -> BeforeValidator:
-    return BeforeValidator(lambda value: parse(value) if isinstance(value, str) else value)
 
 
 class ExchangeSettings(BaseModel):
@@ -39,12 +41,12 @@ class ExchangeSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    products: tuple[Annotated[ProductSpec, _or_text(parse_product)], ...] = DEFAULT_CATALOGUE
+    products: tuple[Annotated[ProductSpec, or_text(parse_product)], ...] = DEFAULT_CATALOGUE
     seed: int = 0
     now_s: int = Field(default_factory=lambda: int(time.time()))
-    latency: Annotated[Latency, _or_text(parse_latency)] = Constant()
+    latency: Annotated[Latency, or_text(parse_latency)] = Constant()
     limits: tuple[Limit, ...] = ()
-    faults: tuple[Annotated[Fault, _or_text(parse_fault)], ...] = ()
+    faults: tuple[Annotated[Fault, or_text(parse_fault)], ...] = ()
     keys: tuple[ApiKey, ...] = ()
     clock_ahead_s: float = Field(default=0.0, allow_inf_nan=False)
     port: int = Field(default=0, ge=0, le=65_535)

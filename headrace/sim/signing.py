@@ -46,7 +46,7 @@ class ApiKey(BaseModel):
         return base64.b64encode(hmac.new(secret, message, sha256).digest()).decode()
 
 
-class Doorkeeper:
+class SignatureCheck:
     """Lets through what is signed with a known key; everything, when no key is known."""
 
     def __init__(self, keys: Iterable[ApiKey]) -> None:

@@ -1,4 +1,15 @@
-"""A running exchange without its sockets: what a request meets on its way, and what tests turn."""
+"""A running exchange without its sockets: what a request meets on its way, and what tests change.
+
+Its control endpoint (`headrace.sim.control`) has, beside what every simulation has:
+
+| request | what it does |
+|---|---|
+| `GET settings` | seed, `now_s`, products and the rest, without keys |
+| `GET newest?product=ID` | the highest id that is out |
+| `POST grow` | `{"product", "trades"}` |
+| `POST rows` | `{"product", "rows": {id: row, JSON text or null}, "only": false}` |
+| `POST products` | a product spec |
+"""
 
 from __future__ import annotations
 
@@ -6,18 +17,21 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from email.utils import formatdate
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
 
 from headrace.sim.actions import Empty, Stale, Stuck, delivery, substitute
 from headrace.sim.arrivals import Arrival
 from headrace.sim.catalogue import ProductSpec
+from headrace.sim.exceptions import UnknownCommand
 from headrace.sim.exchange import ExchangeApi
 from headrace.sim.faults import Fault, Subject
-from headrace.sim.history import History
 from headrace.sim.http import Reply, Request
-from headrace.sim.market import LiteralRow, Market
+from headrace.sim.market import Market
 from headrace.sim.service import SimulatedService, Verdict
 from headrace.sim.settings import ExchangeSettings
-from headrace.sim.signing import Doorkeeper
+from headrace.sim.signing import SignatureCheck
 
 
 class ExchangeSimulation(SimulatedService[Fault]):
@@ -29,7 +43,12 @@ class ExchangeSimulation(SimulatedService[Fault]):
         settings: what it is.
         clock: seconds, for growth, limits, intervals and the log. Latency passes in real time.
         wall: Unix seconds, for signatures and dates.
+
+    Attributes:
+        market: what is served now.
     """
+
+    fault_class = Fault
 
     def __init__(
         self,
@@ -41,11 +60,11 @@ class ExchangeSimulation(SimulatedService[Fault]):
         super().__init__(settings, clock)
         self.settings = settings
         self._our_wall = wall
-        self._market = Market(
+        self.market = Market(
             settings.products, seed=settings.seed, now_s=settings.now_s, clock=clock
         )
-        self._api = ExchangeApi(self._market)
-        self._doorkeeper = Doorkeeper(settings.keys)
+        self._api = ExchangeApi(self.market)
+        self._signatures = SignatureCheck(settings.keys)
 
     def _subject(self, request: Request) -> Subject:
         return self._api.subject(request)
@@ -55,7 +74,7 @@ class ExchangeSimulation(SimulatedService[Fault]):
 
     def _reply(self, request: Request, arrival: Arrival, counted_s: float) -> Reply:
         refusal = self._gate.refuse(counted_s, self._wall())
-        refusal = refusal or self._doorkeeper.refuse(request, self._wall())
+        refusal = refusal or self._signatures.refuse(request, self._wall())
         if refusal:
             return refusal
         struck = self._faults.strike(self._subject(request), self.uptime_s())
@@ -77,26 +96,46 @@ class ExchangeSimulation(SimulatedService[Fault]):
         date = formatdate(self._wall(), usegmt=True)
         return replace(reply, headers={"Date": date, **reply.headers})
 
-    def history(self, product: str) -> History:
-        """The truth about a product, whatever faults and replaced rows say."""
-        return self._market[product].history
+    def read_state(self, command: str, query: Mapping[str, str]) -> object:
+        """See `SimulatedService.read_state`."""
+        match command:
+            case "settings":
+                return self.settings.model_dump(mode="json", exclude={"keys"})
+            case "newest":
+                return {"newest": self.market[query.get("product", "")].newest_id()}
+            case _:
+                raise UnknownCommand
 
-    def newest_id(self, product: str) -> int:
-        """The highest id that is out now (for a sparse product: the end of its id range)."""
-        return self._market[product].newest_id()
+    def change_state(self, command: str, body: bytes) -> None:
+        """See `SimulatedService.change_state`."""
+        match command:
+            case "grow":
+                growth = _Growth.model_validate_json(body)
+                self.market[growth.product].grow(growth.trades)
+            case "rows":
+                rows = _Rows.model_validate_json(body)
+                tape = self.market[rows.product]
+                (tape.serve_rows if rows.only else tape.replace_rows)(rows.rows)
+            case "products":
+                self.market.put(ProductSpec.model_validate_json(body))
+            case _:
+                raise UnknownCommand
 
-    def grow(self, product: str, trades: int) -> None:
-        """Put `trades` new ids on a product's tape."""
-        self._market[product].grow(trades)
 
-    def put_product(self, spec: ProductSpec) -> None:
-        """List a product, or change how a listed one is answered for."""
-        self._market.put(spec)
+class _Growth(BaseModel):
+    """Body of `POST grow`."""
 
-    def replace_rows(self, product: str, rows: Mapping[int, LiteralRow]) -> None:
-        """Serve literal rows under these ids; `None` makes a hole."""
-        self._market[product].replace_rows(rows)
+    model_config = ConfigDict(extra="forbid")
 
-    def serve_rows(self, product: str, rows: Mapping[int, LiteralRow]) -> None:
-        """Serve these rows of a product and nothing else."""
-        self._market[product].serve_rows(rows)
+    product: str
+    trades: int = Field(ge=0)
+
+
+class _Rows(BaseModel):
+    """Body of `POST rows`."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    product: str
+    rows: dict[int, dict[str, Any] | str | None]
+    only: bool = False

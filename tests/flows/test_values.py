@@ -130,7 +130,7 @@ def test_every_file_has_the_same_schema_and_a_folder_reads_in_either_order(lake)
 @pytest.mark.parametrize("bad", [5500, *(pytest.param(bad, marks=LONG) for bad in (500, 2500))])
 def test_a_value_that_cannot_be_held_fails_its_chunk_by_name_and_costs_nothing_else(lake, bad):
     with SimulatedExchange("BTC-USD:6000", "ETH-USD:500", seed=6) as sim:
-        row = json.loads(sim.simulation.history("BTC-USD").rows_below(bad, 1)[1][0])
+        row = json.loads(sim.history("BTC-USD").rows_below(bad, 1)[1][0])
         sim.replace_rows("BTC-USD", {bad: {**row, "price": "NaN"}})
         summary = run_backfill(sim, lake, ["BTC-USD", "ETH-USD"], pages_per_chunk=1, **QUICK)
     receipt = of_product(summary, "BTC-USD")

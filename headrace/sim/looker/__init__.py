@@ -12,17 +12,16 @@
         sim.add_change("remove dashboard:7 after 3")
         sim.add_fault("error,status=500,type=look,id=7")
 
-Logs in with `client_id` "headrace" and `client_secret` "simulated-secret" unless told otherwise.
+Logs in with `client_id` "headrace" and `client_secret` "simulated-secret" by default.
 `SimulatedLookerProcess` is the same in a child process. Settings: see `LookerSettings`; the control
-endpoint: `headrace.sim.looker.control`. Faults: `error` (in Looker's form), `revoke`, `slow`, and
-the exchange's `respond`, `html`, `cut`, `reset`, `hang`, `drip`, `refuse`.
+endpoint: `headrace.sim.looker.simulation`. Faults: `error` (in Looker's form), `revoke`, `slow`,
+and the exchange's `respond`, `html`, `cut`, `reset`, `hang`, `drip`, `refuse`.
 """
 
-from headrace.sim.looker.changes import Change, parse_change
 from headrace.sim.looker.faults import LookerFault, parse_looker_fault
 from headrace.sim.looker.library import Library
 from headrace.sim.looker.server import SimulatedLooker, SimulatedLookerProcess
-from headrace.sim.looker.settings import LookerSettings
+from headrace.sim.looker.settings import Change, LookerSettings, parse_change
 from headrace.sim.looker.simulation import LookerSimulation
 
 __all__ = [

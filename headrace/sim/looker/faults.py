@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from headrace.sim.actions import Cut, Drip, Hang, Html, Refuse, Reset, Respond, kinds_of
-from headrace.sim.scripted import ScriptedFault, read_fault
+from headrace.sim.faults import ScriptedFault
 
 
 class Error(BaseModel):
@@ -69,7 +69,7 @@ class LookerSubject:
 
 
 class LookerFault(ScriptedFault):
-    """An action, and the requests it befalls. All conditions must hold.
+    """An action, and the requests it meets. All conditions must hold.
 
     Args:
         action: what happens.
@@ -79,6 +79,8 @@ class LookerFault(ScriptedFault):
         offset: only listings that begin at this offset.
         covers: only listings whose [offset, offset + limit) holds this place.
     """
+
+    kinds = KINDS
 
     action: LookerAction
     ask: Ask = "any"
@@ -98,14 +100,4 @@ class LookerFault(ScriptedFault):
         )
 
 
-def parse_looker_fault(text: str) -> LookerFault:
-    """Read a fault as written on the command line.
-
-    Args:
-        text: `KIND[,field=value…]`, for example `error,status=500,type=look,id=7` or
-            `html,between_s=10:20`.
-
-    Raises:
-        SpecError: naming the field that cannot be read.
-    """
-    return read_fault(text, LookerFault, KINDS)
+parse_looker_fault = LookerFault.parse

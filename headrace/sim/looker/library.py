@@ -1,6 +1,6 @@
 """What a simulated Looker holds: generated items, and what was changed, made or removed since.
 
-Nothing is stored of an item that nobody has touched. A touched one is kept as its whole body.
+Of an unchanged item nothing is stored; a changed one is kept as its whole body.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from headrace.sim.exceptions import SpecError
 from headrace.sim.looker.bodies import body_of, padded
 
 if TYPE_CHECKING:
-    from headrace.sim.looker.changes import Change
-    from headrace.sim.looker.settings import LookerSettings
+    from headrace.sim.looker.settings import Change, LookerSettings
 
 #: The kinds that make up a content type, where that is more than one of the same name.
 KINDS_OF: Mapping[str, tuple[str, ...]] = {"dashboard": ("dashboard", "lookml_dashboard")}

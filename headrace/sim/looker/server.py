@@ -7,13 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 from headrace.sim.child import ChildServer
-from headrace.sim.looker.changes import Change, parse_change
-from headrace.sim.looker.control import LookerControl
-from headrace.sim.looker.faults import LookerFault, LookerSubject, parse_looker_fault
+from headrace.sim.looker.faults import LookerFault, LookerSubject
 from headrace.sim.looker.library import Library
-from headrace.sim.looker.settings import LookerSettings
+from headrace.sim.looker.settings import Change, LookerSettings, parse_change
 from headrace.sim.looker.simulation import LookerSimulation
-from headrace.sim.threaded import ThreadedServer
+from headrace.sim.serving import ThreadedServer
 
 
 class SimulatedLooker(ThreadedServer[LookerFault]):
@@ -35,12 +33,7 @@ class SimulatedLooker(ThreadedServer[LookerFault]):
         self.settings = LookerSettings.of(**settings)
         self.simulation = LookerSimulation(self.settings, clock=clock)
         self.library = self.simulation.library
-        super().__init__(
-            "simulated Looker",
-            LookerControl(self.simulation),
-            port=self.settings.port,
-            parse=parse_looker_fault,
-        )
+        super().__init__("simulated Looker", self.simulation, port=self.settings.port)
 
     def add_change(self, change: Change | str) -> None:
         """Have the content change after so many more listings and look-ups."""
@@ -49,8 +42,8 @@ class SimulatedLooker(ThreadedServer[LookerFault]):
         self.simulation.add_change(change.model_copy(update={"after": after}))
 
     def revoke_tokens(self) -> None:
-        """Take every token back."""
-        self.simulation.desk.revoke()
+        """Revoke every token."""
+        self.simulation.tokens.revoke()
 
 
 class SimulatedLookerProcess(ChildServer[LookerFault]):
@@ -68,9 +61,9 @@ class SimulatedLookerProcess(ChildServer[LookerFault]):
     def __init__(self, *, cpu: int | None = None, **settings: Any) -> None:
         self.settings = LookerSettings.of(**settings)
         super().__init__(
-            "headrace.sim.looker",
+            "looker",
             self.settings.model_dump_json(),
-            parse=parse_looker_fault,
+            fault_class=LookerFault,
             subject=LookerSubject,
             cpu=cpu,
         )

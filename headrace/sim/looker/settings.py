@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     Field,
     SecretStr,
@@ -17,12 +16,47 @@ from pydantic import (
     field_validator,
 )
 
-from headrace.sim.catalogue import first_problem
+from headrace.sim.catalogue import first_problem, or_text
 from headrace.sim.exceptions import SpecError
 from headrace.sim.latency import Constant, Latency, parse_latency
 from headrace.sim.limits import Limit
-from headrace.sim.looker.changes import Change, parse_change
 from headrace.sim.looker.faults import LookerFault, parse_looker_fault
+
+_TEXT = re.compile(r"(?P<do>[a-z]+) (?P<kind>[a-z_]+)(:(?P<id>.+))? after (?P<after>[0-9]+)")
+
+
+class Change(BaseModel):
+    """One change of the content.
+
+    Args:
+        do: `remove` an item for good, `trash` it, `rename` it, or `create` one more.
+        kind: of the item.
+        id: which; a created one gets the next.
+        after: how many listings and look-ups are answered before it happens.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    do: Literal["remove", "trash", "rename", "create"]
+    kind: str
+    id: str = ""
+    after: int = Field(ge=0)
+
+
+def parse_change(text: str) -> Change:
+    """Read a change as written on the command line: `remove dashboard:7 after 3`.
+
+    Raises:
+        SpecError: it does not read.
+    """
+    match = _TEXT.fullmatch(text.strip())
+    if match is None:
+        raise SpecError("change", text, "write for example: remove dashboard:7 after 3")
+    try:
+        return Change.model_validate({k: v for k, v in match.groupdict().items() if v})
+    except ValidationError as error:
+        raise SpecError("change", text, first_problem(error)) from error
+
 
 #: How many of each kind there are by default. Explores are per model.
 DEFAULT_COUNTS: Mapping[str, int] = {
@@ -42,10 +76,6 @@ DEFAULT_COUNTS: Mapping[str, int] = {
 }
 _MOST = 1_000_000
 _KEY = re.compile(r"[a-z_]+:.+")
-
-
-def _or_text(parse: Any) -> BeforeValidator:
-    return BeforeValidator(lambda value: parse(value) if isinstance(value, str) else value)
 
 
 class LookerSettings(BaseModel):
@@ -79,10 +109,10 @@ class LookerSettings(BaseModel):
     client_secret: SecretStr = SecretStr("simulated-secret")
     token_s: Annotated[float, Field(gt=0)] = 3600.0
     page_most: Annotated[int, Field(ge=1)] | None = None
-    latency: Annotated[Latency, _or_text(parse_latency)] = Constant()
+    latency: Annotated[Latency, or_text(parse_latency)] = Constant()
     limits: tuple[Limit, ...] = ()
-    faults: tuple[Annotated[LookerFault, _or_text(parse_looker_fault)], ...] = ()
-    changes: tuple[Annotated[Change, _or_text(parse_change)], ...] = ()
+    faults: tuple[Annotated[LookerFault, or_text(parse_looker_fault)], ...] = ()
+    changes: tuple[Annotated[Change, or_text(parse_change)], ...] = ()
     port: int = Field(default=0, ge=0, le=65_535)
 
     @field_validator("counts")

@@ -1,22 +1,38 @@
-"""A running simulated Looker without its sockets: what a request meets, and what tests turn."""
+"""A running simulated Looker without its sockets: what a request meets, and what tests change.
+
+Its control endpoint (`headrace.sim.control`) has, beside what every simulation has:
+
+| request | what it does |
+|---|---|
+| `GET ids?kind=KIND[&trash=1]` | ids of a kind, in order |
+| `GET body?kind=KIND&id=ID` | an item's body, as text |
+| `POST edit` | `{"kind", "id", "fields"}` |
+| `POST put` | `{"kind", "id", "body"}`: serve this text |
+| `POST create` | `{"kind", "fields", "id"}` |
+| `POST trash`, `POST remove` | `{"kind", "id"}` |
+| `POST changes` | a change to come |
+| `POST revoke` | revoke every token |
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from pydantic import BaseModel, ConfigDict, Field
+
 from headrace.sim.actions import delivery, substitute
 from headrace.sim.arrivals import Arrival
+from headrace.sim.exceptions import UnknownCommand
 from headrace.sim.http import Request
 from headrace.sim.looker.api import Answer, LookerApi
-from headrace.sim.looker.changes import Change
 from headrace.sim.looker.faults import Error, LookerFault, LookerSubject, Revoke, Slow
 from headrace.sim.looker.library import Library
 from headrace.sim.looker.routes import segments, subject_of
-from headrace.sim.looker.settings import LookerSettings
-from headrace.sim.looker.tokens import TokenDesk, error_reply
+from headrace.sim.looker.settings import Change, LookerSettings
+from headrace.sim.looker.tokens import TokenStore, error_reply
 from headrace.sim.service import SimulatedService, Verdict
 
 _LOGOUTS = ("/api/4.0/logout", "/api/logout")
@@ -34,8 +50,10 @@ class LookerSimulation(SimulatedService[LookerFault]):
 
     Attributes:
         library: the content.
-        desk: the tokens.
+        tokens: the logins.
     """
+
+    fault_class = LookerFault
 
     def __init__(
         self,
@@ -48,7 +66,7 @@ class LookerSimulation(SimulatedService[LookerFault]):
         self.settings = settings
         self._wall = wall
         self.library = Library(settings)
-        self.desk = TokenDesk(settings, clock)
+        self.tokens = TokenStore(settings, clock)
         self._api = LookerApi(self.library, settings.page_most)
         self._changes = list(settings.changes)
         self._read = 0
@@ -69,7 +87,7 @@ class LookerSimulation(SimulatedService[LookerFault]):
                 path = "/".join(segments(request)[:1])
                 return Verdict(error_reply(status, message, request.method.lower(), path))
             case Revoke():
-                self.desk.revoke()
+                self.tokens.revoke()
                 return self._verdict(self._answer(request))
             case Slow(s=slow_s):
                 return self._verdict(self._answer(request), slow_s)
@@ -88,19 +106,19 @@ class LookerSimulation(SimulatedService[LookerFault]):
 
     def _answer(self, request: Request) -> Answer:
         if request.path == "/api/4.0/login" and request.method == "POST":
-            return Answer(self.desk.login(request))
+            return Answer(self.tokens.login(request))
         if request.path in _LOGOUTS and request.method == "DELETE":
-            return Answer(self.desk.logout(request))
-        refusal = self.desk.refuse(request)
+            return Answer(self.tokens.logout(request))
+        refusal = self.tokens.refuse(request)
         if refusal:
             return Answer(refusal)
         answer = self._api.answer(request)
         if request.method == "GET":
             self._read += 1
-            self._happen()
+            self._apply_due_changes()
         return answer
 
-    def _happen(self) -> None:
+    def _apply_due_changes(self) -> None:
         due = [change for change in self._changes if change.after <= self._read]
         for change in due:
             self._changes.remove(change)
@@ -120,6 +138,51 @@ class LookerSimulation(SimulatedService[LookerFault]):
         return {
             **super().stats(windows_s),
             "read": self._read,
-            "logins": self.desk.logins,
-            "logins_refused": self.desk.refused,
+            "logins": self.tokens.logins,
+            "logins_refused": self.tokens.refused,
         }
+
+    def read_state(self, command: str, query: Mapping[str, str]) -> object:
+        """See `SimulatedService.read_state`."""
+        match command:
+            case "ids":
+                return self.library.ids(query.get("kind", ""), trash="trash" in query)
+            case "body":
+                body = self.library.body(query.get("kind", ""), query.get("id", ""))
+                return {"body": None if body is None else body.decode("latin-1")}
+            case _:
+                raise UnknownCommand
+
+    def change_state(self, command: str, body: bytes) -> None:
+        """See `SimulatedService.change_state`."""
+        if command == "changes":
+            self.add_change(Change.model_validate_json(body))
+            return
+        if command == "revoke":
+            self.tokens.revoke()
+            return
+        if command not in ("edit", "put", "create", "trash", "remove"):
+            raise UnknownCommand
+        item = _ItemBody.model_validate_json(body)
+        match command:
+            case "edit":
+                self.library.edit(item.kind, item.id, **item.fields)
+            case "put":
+                self.library.put(item.kind, item.id, item.body.encode("latin-1"))
+            case "create":
+                self.library.create(item.kind, item.fields, item.id)
+            case "trash":
+                self.library.trash(item.kind, item.id)
+            case _:
+                self.library.remove(item.kind, item.id)
+
+
+class _ItemBody(BaseModel):
+    """Body of what is done to one item."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    kind: str
+    id: str = ""
+    fields: dict[str, Any] = Field(default_factory=dict)
+    body: str = ""

@@ -14,11 +14,11 @@ from headrace.sim.looker.settings import LookerSettings
 _FORM = "application/x-www-form-urlencoded"
 
 
-class TokenDesk:
-    """Gives tokens for the right credentials, and takes them back.
+class TokenStore:
+    """Issues tokens for the right credentials, and revokes them.
 
     Attributes:
-        logins: how many tokens were given.
+        logins: how many tokens were issued.
         refused: how many logins were refused.
         most_at_once: the most tokens that were valid at one moment.
     """
@@ -72,7 +72,7 @@ class TokenDesk:
         return Reply(401, json.dumps(said).encode())
 
     def revoke(self) -> None:
-        """Take every token back."""
+        """Revoke every token."""
         with self._lock:
             self._ends.clear()
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headrace.sim import Cut, Drip, Fault, Html, Refuse, Respond, SpecError, Stale, parse_fault
-from headrace.sim.faults import Subject
-from headrace.sim.scripted import FaultBook
+from headrace.sim.faults import FaultBook, Subject
 
 PAGE = Subject("trades", "BTC-USD", 5001)
 

@@ -6,7 +6,7 @@ import pytest
 
 from headrace.sim import ApiKey
 from headrace.sim.http import Request
-from headrace.sim.signing import Doorkeeper
+from headrace.sim.signing import SignatureCheck
 
 KEY = ApiKey.model_validate({"key": "k1", "secret": "c2VjcmV0", "passphrase": "open"})
 WALL_S = 1_700_000_000.0
@@ -37,11 +37,11 @@ def test_the_signature_is_the_documented_one() -> None:
 
 
 def test_without_keys_everybody_may_ask() -> None:
-    assert Doorkeeper([]).refuse(request(**{"cb-access-key": ""}), WALL_S) is None
+    assert SignatureCheck([]).refuse(request(**{"cb-access-key": ""}), WALL_S) is None
 
 
 def test_a_good_signature_passes() -> None:
-    assert Doorkeeper([KEY]).refuse(request(), WALL_S) is None
+    assert SignatureCheck([KEY]).refuse(request(), WALL_S) is None
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_a_good_signature_passes() -> None:
     ],
 )
 def test_anything_else_is_a_401(changed: dict[str, str], message: str) -> None:
-    refusal = Doorkeeper([KEY]).refuse(request(**changed), WALL_S)
+    refusal = SignatureCheck([KEY]).refuse(request(**changed), WALL_S)
     assert refusal is not None
     assert refusal.status == 401
     assert message.encode() in refusal.body
@@ -67,7 +67,7 @@ def test_anything_else_is_a_401(changed: dict[str, str], message: str) -> None:
 
 def test_a_signature_for_another_page_is_refused() -> None:
     other = request(**{"cb-access-sign": KEY.sign(str(WALL_S), "GET", "/products/BTC-USD/trades")})
-    assert Doorkeeper([KEY]).refuse(other, WALL_S) is not None
+    assert SignatureCheck([KEY]).refuse(other, WALL_S) is not None
 
 
 def test_a_secret_that_is_not_base64_is_refused() -> None:
