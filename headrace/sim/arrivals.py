@@ -32,7 +32,7 @@ class Arrival:
         target: path and query as sent.
         subject: endpoint, product, cursor; or what another simulation counts by.
         status: what it was answered; `None` until then.
-        fault: the number of the fault that befell it.
+        fault: the number of the fault that it met.
     """
 
     number: int
