@@ -20,7 +20,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.exchange.exceptions import StuckPage, ValueRefused
+from headrace.exchange.exceptions import UNREADABLE, StuckPage, ValueRefused
 from headrace.exchange.times import parse_time
 from headrace.lake.decimals import canonical_decimal
 from headrace.trades import RAW_SCHEMA
@@ -93,9 +93,6 @@ class _IdRow(msgspec.Struct, gc=False):
 
     trade_id: int | str | float | bool | None = None
 
-
-#: What decoding a body from outside may raise; the last of them for one that is nested deeply.
-UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 _DECODER = msgspec.json.Decoder(list[_Row])
 _TEXT_ID_DECODER = msgspec.json.Decoder(list[_TextIdRow])

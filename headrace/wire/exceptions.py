@@ -120,9 +120,7 @@ class LocalFailure(TransientError):
 
 
 class Throttled(TransientError):
-    """The server answered 429. `retry_after_s` is what it asked for, if it did."""
-
-    retry_after_s: float | None = None
+    """The server answered 429."""
 
 
 class PutOff(TransientError):

@@ -11,8 +11,8 @@ from headrace.exchange.client import ExchangeClient
 from headrace.quota import BreakerConfig, OutageError, Phase, QuotaConfig, open_gate, parse_rates
 from headrace.sim import Fault, Html, Respond, SimulatedExchange
 from headrace.wire import Unreachable
+from headrace.wire.client import RetryPolicy
 from headrace.wire.exceptions import ConnectionFailed, LocalFailure, RetriesExhausted
-from headrace.wire.retrying import RetryPolicy
 from headrace.wire.transport import Timeouts, Transport
 
 QUICK = RetryPolicy(first_pause_s=0.01, longest_pause_s=0.05)
@@ -67,13 +67,13 @@ def test_a_page_that_always_fails_opens_nothing_and_is_named_with_the_servers_wo
 def test_where_others_are_answered_meanwhile_a_bad_page_costs_no_other_request(sim, client, gate):
     bad_page(sim)
     client.page("BTC-USD", 9_001)
-    before = client._stop.sleep
+    before = client.ending.stop.sleep
 
     def sleep(seconds):
         before(seconds)
         client.page("ETH-USD", 2_001)
 
-    client._stop.sleep = sleep
+    client.ending.stop.sleep = sleep
     with pytest.raises(RetriesExhausted):
         client.page("BTC-USD", BAD)
     assert client.stats.requests_for("BTC-USD") == 1 + QUICK.failed_attempts

@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from headrace.exchange.client import LONGEST_RETRY_AFTER_S, ExchangeClient, parse_retry_after
+from headrace.exchange.client import ExchangeClient
 from headrace.exchange.exceptions import Contradiction, StuckPage, UnknownProduct
 from headrace.exchange.proof import check_reaches
 from headrace.exchange.signing import Credentials
@@ -28,6 +28,7 @@ from headrace.sim import (
     Stuck,
 )
 from headrace.stopping import StopEvent, Stopped
+from headrace.wire.client import LONGEST_RETRY_AFTER_S, RetryPolicy, parse_retry_after
 from headrace.wire.exceptions import (
     BadAnswer,
     ConnectionFailed,
@@ -36,7 +37,6 @@ from headrace.wire.exceptions import (
     ServerError,
     Throttled,
 )
-from headrace.wire.retrying import RetryPolicy
 from headrace.wire.transport import USER_AGENT, Timeouts, Transport
 
 QUICK = RetryPolicy(first_pause_s=0.01, longest_pause_s=0.05)

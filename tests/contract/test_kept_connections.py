@@ -18,8 +18,8 @@ from headrace.quota import BreakerConfig, Gate, Phase, QuotaConfig, open_gate, p
 from headrace.sim import Fault, Respond, SimulatedExchange
 from headrace.sim.looker import SimulatedLooker
 from headrace.stopping import StopEvent
+from headrace.wire.client import RetryPolicy
 from headrace.wire.exceptions import RetriesExhausted
-from headrace.wire.retrying import RetryPolicy
 from headrace.wire.transport import Timeouts, Transport
 from tests.s3_proxy import s3_proxy
 from tests.services_fixtures import BUCKET, settings_for

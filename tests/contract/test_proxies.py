@@ -23,8 +23,8 @@ from headrace.quota import BreakerConfig, Gate, QuotaConfig, open_gate, parse_ra
 from headrace.settings import Settings
 from headrace.sim import SimulatedExchange
 from headrace.sim.looker import SimulatedLooker
+from headrace.wire.client import RetryPolicy
 from headrace.wire.exceptions import ConnectionFailed, ProxyRefusal, RetriesExhausted
-from headrace.wire.retrying import RetryPolicy
 from headrace.wire.transport import Timeouts, Transport
 from tests.services_fixtures import BUCKET, free_port, settings_for
 from tests.support.forward_proxy import forward_proxy, make_certificate, tls_in_front

@@ -28,8 +28,8 @@ from headrace.looker.exceptions import AppError
 from headrace.metrics.requests import ClientStats
 from headrace.quota import Gate
 from headrace.stopping import StopEvent
+from headrace.wire.client import RetryPolicy
 from headrace.wire.exceptions import BadAnswer, RequestTimeout, TransientError
-from headrace.wire.retrying import RetryPolicy
 from headrace.wire.transport import Transport
 
 #: A token is renewed this much before its end, or at a tenth of its life if that is less.

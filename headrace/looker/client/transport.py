@@ -8,32 +8,27 @@ its documentation URL, over the network, for every error.
 from __future__ import annotations
 
 import threading
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, MutableMapping
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlencode
 
 import msgspec
 from looker_sdk.rtl import transport
 
-from headrace.exchange.client import parse_retry_after
 from headrace.looker.exceptions import AccessRefused, AppError, LoginRefused, NotFound
-from headrace.metrics.requests import ClientStats
 from headrace.quota import Admission, Gate, Lane
 from headrace.stopping import StopEvent
+from headrace.wire.client import Answer, HttpClient, Read, Request, RetryPolicy
 from headrace.wire.exceptions import (
     BadAnswer,
     ConnectionFailed,
     RequestError,
     RequestRefused,
-    RetriesExhausted,
     ServerError,
     Throttled,
     TransientError,
 )
-from headrace.wire.retrying import RetryPolicy
 from headrace.wire.transport import Response, Transport
 
 Authenticator = Callable[[transport.TransportOptions], dict[str, str]]
@@ -45,9 +40,8 @@ _LOGIN = "/login"
 _HEALTH = "/api/4.0/user?fields=id"
 #: What a server that is away answers: a gateway's error, nothing, or a page that is not Looker's.
 _OF_AN_OUTAGE = (ServerError, ConnectionFailed, BadAnswer)
-#: Attempts of one request that an outage may take without counting.
-_MOST_OUTAGES = 50
-_FLAT_S = 0.2
+#: How often what waits for a place looks at its stop.
+_LOOK_UP_S = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +77,24 @@ class _Form(msgspec.Struct):
 _FORM = msgspec.json.Decoder(_Form)
 
 
-class SdkTransport(transport.Transport):
+@dataclass(slots=True)
+class _SdkRequest(Request):
+    """A request of the SDK's.
+
+    Attributes:
+        authenticator: logs in where that is due, and gives the header that says so.
+        sent: the headers beside it.
+        signed: the header, as of the latest attempt.
+        renewed: whether the token was renewed since the last failure.
+    """
+
+    authenticator: Authenticator | None = None
+    sent: Mapping[str, str] = field(default_factory=dict)
+    signed: Mapping[str, str] = field(default_factory=dict)
+    renewed: bool = False
+
+
+class SdkTransport(HttpClient, transport.Transport):
     """The SDK's transport over ours. Safe to use from many threads.
 
     Args:
@@ -95,20 +106,16 @@ class SdkTransport(transport.Transport):
 
     Attributes:
         discard: called with the `Authorization` header that the server refused.
-        stats: what was sent and answered.
     """
 
     def __init__(
         self, http: Transport, gate: Gate, *, policy: RetryPolicy, in_flight: int, stop: StopEvent
     ) -> None:
-        self._http = http
-        self._gate = gate
-        self._policy = policy
+        super().__init__(http, gate, policy)
         self._places = threading.BoundedSemaphore(in_flight)
         self._stop = stop
         self._errors_in_a_row = 0
         self.discard: Callable[[str], None] = lambda _header: None
-        self.stats = ClientStats()
 
     @property
     def stopping(self) -> bool:
@@ -143,128 +150,92 @@ class SdkTransport(transport.Transport):
         """
         options: Mapping[str, Any] = transport_options or {}
         call: Call = options.get("call") or Call()
-        target = path.removeprefix(self._http.base_url)
+        target = path.removeprefix(self.source)
         login = target.endswith(_LOGIN) and method is transport.HttpMethod.POST
         call = Call("the login", "login", call.stop) if login else call
         if query_params:
             target += "?" + urlencode(query_params, errors="surrogatepass")
-        sent = {**({"Content-Type": "application/json"} if body else {})}
-        sent.update(options.get("headers") or {})
-        answer = self._answered(method.name, target, sent, body, authenticator, call)
+        asked = _SdkRequest(
+            target,
+            call.stop or self._stop,
+            method=method.name,
+            body=body,
+            about=call.about,
+            counted_as=call.type,
+            lane=call.lane,
+            patience_s=call.patience_s,
+            repeatable=call.repeatable,
+            # Nothing goes without a login: each failure of one is evidence.
+            of_host=login,
+            authenticator=authenticator,
+            sent={
+                **({"Content-Type": "application/json"} if body else {}),
+                **(options.get("headers") or {}),
+            },
+        )
+        answer = self.ask(asked, self._read_login if login else self._read)
         return transport.Response(True, answer.body, transport.ResponseMode.BINARY)
 
-    def _answered(
-        self,
-        method: str,
-        target: str,
-        sent: Mapping[str, str],
-        body: bytes | None,
-        authenticator: Authenticator | None,
-        call: Call,
-    ) -> Response:
-        failures: Counter[type[TransientError]] = Counter()
-        outages = 0
-        renewed = fresh = False
-        while True:
-            signed = authenticator({}) if authenticator else {}
-            lane = Lane.RETRY if failures or fresh else call.lane
-            try:
-                headers = {**sent, **signed}
-                return self._attempt(method, target, headers, body, call, lane, fresh=fresh)
-            except AccessRefused as error:
-                if error.status != 401 or renewed or not signed:
-                    raise
-                renewed = True
-                self.discard(signed["Authorization"])
-            except TransientError as error:
-                renewed = False
-                fresh = isinstance(error, ConnectionFailed)
-                if isinstance(error, ConnectionFailed) and error.stale and call.repeatable:
-                    self.stats.retried()
-                    continue
-                if signed and outages < _MOST_OUTAGES and self._is_outage(error, signed, call):
-                    # No request is answered: that is not this request's fault. The breaker waits.
-                    outages += 1
-                else:
-                    failures[type(error)] += 1
-                seen = failures[type(error)]
-                again = call.repeatable or isinstance(error, Throttled)
-                if not again or seen >= self._policy.allowed(error):
-                    raise RetriesExhausted(
-                        f"given up after {failures.total() + outages} attempts: {error.problem}",
-                        product=call.about,
-                        status=error.status,
-                        hint=error.hint,
-                    ) from error
-                self.stats.retried()
-                (call.stop or self._stop).sleep(self._policy.pause_s(seen + outages))
+    def prepare(self, request: Request) -> None:
+        """Log in, if that is due; it is a request of its own."""
+        if isinstance(request, _SdkRequest):
+            request.signed = request.authenticator({}) if request.authenticator else {}
+            request.headers = {**request.sent, **request.signed}
 
-    def _is_outage(self, error: TransientError, signed: Mapping[str, str], call: Call) -> bool:
+    def attempt(self, request: Request, read: Read[Answer]) -> Answer:
+        """See `HttpClient.attempt`; no more at once than there are places."""
+        while not self._places.acquire(timeout=_LOOK_UP_S):
+            request.stop.check()
+        try:
+            return super().attempt(request, read)
+        finally:
+            self._places.release()
+
+    def goes_again_at_once(self, request: Request, error: RequestError) -> bool:
+        """See `HttpClient.goes_again_at_once`; so does the first one whose token is refused."""
+        assert isinstance(request, _SdkRequest), "the only kind that is asked more than once"
+        if isinstance(error, AccessRefused) and error.status == 401 and request.signed:
+            first, request.renewed = not request.renewed, True
+            if first:
+                self.discard(request.signed["Authorization"])
+            return first
+        request.renewed = False
+        return super().goes_again_at_once(request, error)
+
+    def is_outage(self, request: Request, error: TransientError) -> bool:
         """Whether Looker answers nothing else either, asked with a question that costs it little.
 
         A gateway that gives up on one heavy page looks like an outage once nothing else is left to
         ask for; without this, two such pages would open the breaker, and an outage would use up
         the attempts of whatever is under way.
         """
-        if type(error) not in _OF_AN_OUTAGE or not call.repeatable:
+        assert isinstance(request, _SdkRequest), "the only kind that is asked more than once"
+        if type(error) not in _OF_AN_OUTAGE or not request.repeatable or not request.signed:
             return False
-        about = replace(call, about="whether it is up", type="health", lane=Lane.RETRY)
-        try:
-            self._attempt("GET", _HEALTH, signed, None, about, Lane.RETRY, fresh=True)
-        except _OF_AN_OUTAGE:
-            return True
-        except RequestError:
-            return False  # whatever it says, it speaks
-        return False
+        health = Request(
+            _HEALTH,
+            request.stop,
+            headers=request.signed,
+            counted_as="health",
+            lane=Lane.RETRY,
+            patience_s=request.patience_s,
+            of_host=True,
+            fresh=True,
+        )
+        return self.fails(health)
 
-    def _attempt(
+    def read_known(self, response: Response) -> None:
+        """See that it is an answer of Looker."""
+        self._read(response)
+
+    def report(
         self,
-        method: str,
-        target: str,
-        headers: Mapping[str, str],
-        body: bytes | None,
-        call: Call,
-        lane: Lane,
-        *,
-        fresh: bool,
-    ) -> Response:
-        stop = call.stop or self._stop
-        # Nothing goes without a login, and the question whether it is up is known to work: each
-        # failure of them is evidence. Those of another request are one piece of it together.
-        same = "" if call.type in ("login", "health") else f"{method} {target}"
-        permit = self._gate.admit(lane=lane, stop=stop, timeout_s=call.patience_s, request=same)
-        with self._place(stop), permit as admission:
-            admission.sending()
-            stop.check()
-            self.stats.sent(call.type)
-            try:
-                response = self._http.send(
-                    method, target, headers, body, fresh=fresh or admission.probing
-                )
-            except ConnectionFailed as error:
-                self.stats.failed()
-                admission.failed(neutral=error.stale or error.refuses_us, of_host=error.unreachable)
-                raise
-            self.stats.answered(response.status, response.elapsed_s)
-            refused = self._refusal(response, call)
-            self._report(admission, response, refused)
-            if refused is not None:
-                raise refused
-            return response
-
-    @contextmanager
-    def _place(self, stop: StopEvent) -> Iterator[None]:
-        while not self._places.acquire(timeout=_FLAT_S):
-            stop.check()
-        try:
-            yield
-        finally:
-            self._places.release()
-
-    def _report(
-        self, admission: Admission, response: Response, refused: RequestError | None
+        admission: Admission,
+        request: Request,
+        response: Response,
+        refused: RequestError | None,
     ) -> None:
-        """Report to the gate what the answer says about the server."""
+        """See `HttpClient.report`; an error of Looker's own is mostly one of the item alone."""
         if isinstance(refused, AppError):
             self._errors_in_a_row += 1
             if self._errors_in_a_row < OUTAGE_OF_ERRORS:
@@ -272,45 +243,46 @@ class SdkTransport(transport.Transport):
                 return
         elif response.status < 400:
             self._errors_in_a_row = 0
-        if isinstance(refused, BadAnswer):
-            admission.bad_answer()
-            return
-        retry_after_s = parse_retry_after(response.headers.get("Retry-After"))
-        admission.answered(
-            status=response.status, retry_after_s=retry_after_s, headers=response.headers
-        )
+        super().report(admission, request, response, refused)
 
-    def _refusal(self, response: Response, call: Call) -> RequestError | None:
-        """The error that an answer is, or None if its body is worth reading."""
-        status, about = response.status, call.about
-        form = _form(response.body) if status >= 400 else None
-        said = f": {form.message[:200]}" if form else ""
-        if status == 429:
-            throttled = Throttled(f"throttled (429{said})", product=about, status=status)
-            throttled.retry_after_s = parse_retry_after(response.headers.get("Retry-After"))
-            return throttled
-        if call.type == "login" and status in (400, 401, 403, 404, 422):
-            raise LoginRefused(self._http.base_url, status)
-        if status == 500:
-            return AppError(f"Looker failed ({status}{said})", product=about, status=status)
-        if status >= 500:
-            return ServerError(f"the server failed ({status}{said})", product=about, status=status)
-        if status == 404 and form is None:
-            # Looker says so in its own form; anything else is a proxy that has lost its way.
-            return BadAnswer("a 404 that is not Looker's", product=about, status=status)
-        if status == 404:
-            return NotFound(f"not found ({status}{said})", product=about, status=status)
-        if status in (401, 403):
-            return AccessRefused(f"access refused ({status}{said})", product=about, status=status)
-        if status >= 400:
-            more = f" {_fields(form)}" if form and form.errors else ""
-            return RequestRefused(f"refused ({status}{said}{more})", product=about, status=status)
-        if status >= 300:
-            return RequestRefused(
-                f"redirected ({status})", product=about, status=status,
-                hint="Is this the address of the API?",
-            )  # fmt: skip
-        return None
+    def _read_login(self, response: Response) -> Response:
+        if response.status in (400, 401, 403, 404, 422):
+            raise LoginRefused(self.source, response.status)
+        return self._read(response)
+
+    def _read(self, response: Response) -> Response:
+        if refused := _refusal(response):
+            raise refused
+        return response
+
+
+def _refusal(response: Response) -> RequestError | None:
+    """The error that an answer is, or None if its body is worth reading."""
+    status = response.status
+    form = _form(response.body) if status >= 400 else None
+    said = f": {form.message[:200]}" if form else ""
+    if status == 429:
+        return Throttled(f"throttled (429{said})", status=status)
+    if status == 500:
+        return AppError(f"Looker failed ({status}{said})", status=status)
+    if status >= 500:
+        return ServerError(f"the server failed ({status}{said})", status=status)
+    if status == 404 and form is None:
+        # Looker says so in its own form; anything else is a proxy that has lost its way.
+        return BadAnswer("a 404 that is not Looker's", status=status)
+    if status == 404:
+        return NotFound(f"not found ({status}{said})", status=status)
+    if status in (401, 403):
+        return AccessRefused(f"access refused ({status}{said})", status=status)
+    if status >= 400:
+        more = f" {_fields(form)}" if form and form.errors else ""
+        return RequestRefused(f"refused ({status}{said}{more})", status=status)
+    if status >= 300:
+        return RequestRefused(
+            f"redirected ({status})", status=status,
+            hint="Is this the address of the API?",
+        )  # fmt: skip
+    return None
 
 
 def _form(body: bytes) -> _Form | None:
