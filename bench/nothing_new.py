@@ -9,6 +9,7 @@ Usage: python -m bench nothing-new [PRODUCTS]
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -71,9 +72,7 @@ def _child(kind: str, home: str, url: str, lake: str, products: Sequence[str]) -
 
 
 def _bare(products: Sequence[str]) -> None:
-    from headrace.cli.console import silence_prefect_console
-
-    silence_prefect_console()
+    os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
     from prefect.task_runners import ThreadPoolTaskRunner
 
     from tasks.prefect_defaults import flow, task

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from headrace.cli.client import with_client
+from headrace.cli.server.run import with_client
 
 app = typer.Typer(help="Prefect blocks: configuration kept on the server.", no_args_is_help=True)
 

@@ -15,7 +15,6 @@ import typer
 from rich.console import Console
 
 from headrace.cli.checkpoint_tables import details_table, list_tables, rebuilt_table
-from headrace.cli.console import silence_prefect_console
 from headrace.cli.exits import Exit, exit_of_status
 from headrace.cli.server import api_for_run
 from headrace.cli.server.run import say_on_stderr
@@ -204,7 +203,6 @@ def reset(
 def _opened(lake: str, *, quiet: bool) -> Iterator[_Place]:
     """The lake's checkpoints, behind whatever Prefect API is configured or ours."""
     settings = load_settings()
-    silence_prefect_console()
     say = (lambda _line: None) if quiet else say_on_stderr
     with api_for_run(settings.home, say=say):
         from blocks import BlockCheckpoints

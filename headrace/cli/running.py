@@ -10,13 +10,12 @@ from typing import Any, NoReturn, TypeVar
 
 import typer
 
-from headrace.cli.client import next_step
 from headrace.cli.common import logs_are_json, say_error
-from headrace.cli.console import silence_prefect_console
 from headrace.cli.display import Display
 from headrace.cli.exits import Exit, exit_of_error, exit_of_report
 from headrace.cli.options import command
 from headrace.cli.server import api_for_run, bounded_exit
+from headrace.cli.server.run import next_step
 from headrace.errors import HeadraceError
 from headrace.leases import give_back_claims
 from headrace.output import abandon_stdout
@@ -117,7 +116,6 @@ def report_of(flow: str, parameters: Mapping[str, Any], display: Display) -> Rep
     Raises:
         HeadraceError: the run could not begin, or broke off.
     """
-    silence_prefect_console()
 
     def imported() -> None:
         import_module(f"flows.{flow}")

@@ -15,12 +15,16 @@ import msgspec
 import typer
 
 from headrace.cli.deployments.plan import default_plan_path, read_plan
-from headrace.cli.deployments.schedules import Schedule, schedules_of, switch_schedules
-from headrace.cli.deployments.serving import beside_of, wait_until_served
+from headrace.cli.deployments.serving import (
+    Schedule,
+    beside_of,
+    schedules_of,
+    switch_schedules,
+    wait_until_served,
+)
 from headrace.cli.server.configured import configured_api
 from headrace.cli.server.managed import ManagedServer
 from headrace.cli.server.status import ServerStatus, server_status
-from headrace.cli.server.vacuum import vacuum_database
 from headrace.settings import load_settings
 
 JsonOption = Annotated[
@@ -116,18 +120,19 @@ def down(
     server = ManagedServer(load_settings().home)
     in_use = server.in_use_now()
     stopped = server.down()
-    freed = vacuum_database(server.folder) if vacuum else None
+    freed = server.vacuum() if vacuum else None
     if in_use:
         _warn("A headrace command was using it: its work goes on, but the UI will not show it all.")
     if as_json:
         answer: dict[str, Any] = {"stopped": stopped}
         if freed is not None:
-            answer |= {"bytes_before": freed.before, "bytes_after": freed.after}
+            answer |= dict(zip(("bytes_before", "bytes_after"), freed, strict=True))
         _print_json(answer)
         return
     typer.echo(f"Stopped: {', '.join(stopped)}." if stopped else "Nothing was up.")
     if freed is not None:
-        typer.echo(f"Database: {freed.before / 2**20:.1f} MiB, now {freed.after / 2**20:.1f} MiB.")
+        before, after = (size / 2**20 for size in freed)
+        typer.echo(f"Database: {before:.1f} MiB, now {after:.1f} MiB.")
 
 
 def status(as_json: JsonOption = False) -> None:

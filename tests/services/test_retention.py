@@ -12,7 +12,6 @@ import pytest
 
 from headrace.cli.server import ManagedServer
 from headrace.cli.server.state import StateFolder
-from headrace.cli.server.vacuum import vacuum_database
 from headrace.errors import StateError
 from tests.support.served import Server, clean_environment, wait_until
 
@@ -60,7 +59,7 @@ def test_old_runs_go_with_all_they_left_and_new_ones_stay(server: Server) -> Non
         wait_until(lambda table=table: not counted(left.format(table), old), 30, table)
         assert counted(left.format(table), new) > 0
     with pytest.raises(StateError, match="in use"):
-        vacuum_database(StateFolder(server.home))
+        ManagedServer(server.home).vacuum()
     before = StateFolder(server.home).database_bytes()
     said = server.command("down", "--vacuum").stdout
     assert "MiB" in said
@@ -70,8 +69,9 @@ def test_old_runs_go_with_all_they_left_and_new_ones_stay(server: Server) -> Non
 
 
 def test_a_database_that_is_none_is_named(tmp_path: Path) -> None:
-    folder = StateFolder(tmp_path)
-    assert vacuum_database(folder).after == 0
-    folder.database.write_bytes(uuid4().bytes * 1000)
-    with pytest.raises(StateError, match=str(folder.database)):
-        vacuum_database(folder)
+    managed = ManagedServer(tmp_path)
+    assert managed.vacuum() == (0, 0)
+    database = managed.folder.database
+    database.write_bytes(uuid4().bytes * 1000)
+    with pytest.raises(StateError, match=str(database)):
+        managed.vacuum()

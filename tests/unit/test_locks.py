@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from headrace import locks
-from headrace.cli.server.locks import UsersLock
+from headrace.cli.server.state import UsersLock
 from headrace.errors import HeadraceError
 from headrace.lake.local import LocalStore
 from headrace.leases import SqliteLeases

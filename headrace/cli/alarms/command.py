@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from headrace.cli.alarms.catalogue import BREAKER_OPEN, DATA_OLD, SHORTEST, alarms, in_words
-from headrace.cli.client import with_client
+from headrace.cli.server.run import with_client
 from headrace.errors import ConfigurationError
 from headrace.pull.request import parse_span
 

@@ -13,10 +13,22 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from headrace.cli.deployments.exceptions import PlanUnusable
+from headrace.errors import ConfigurationError
 
 _FILE = "prefect.yaml"
 _PACKAGE = Path(__file__).parents[2]
+
+
+class PlanUnusable(ConfigurationError):
+    """The file with the deployments cannot be read, or does not say what it must."""
+
+    def __init__(self, path: Path, problem: str) -> None:
+        super().__init__(
+            f"the deployments in {path} cannot be used: {problem}",
+            hint="Mend the file, or name another one with --deployments",
+        )
+        self.path = path
+        self.problem = problem
 
 
 class _Section(BaseModel):

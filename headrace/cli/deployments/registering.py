@@ -1,14 +1,18 @@
-"""Tell the server what can be started here: deployments and their schedules.
+"""Register with the server what can be started here: deployments and their schedules.
 
 As often as you like, and with two requests where nothing has changed. A new schedule is off until
-it is switched on (`schedules`, or in the UI), and switches stay as they are; so does a schedule
-that was made in the UI. A schedule that has left the list goes.
+it is switched on (`headrace up --schedules`, or in the UI), and switches stay as they are; so does
+a schedule that was made in the UI. A schedule that has left the list is deleted.
+
+A runner that was killed cannot report what became of its runs: they stay Running for ever, and hold
+the only slot of their deployment until its lease is over. When a runner begins, none of its kind is
+left (see `supervisor`), so that what still counts as running is not.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import timedelta
 from importlib import import_module
 from typing import Any
@@ -17,16 +21,26 @@ from uuid import UUID
 from prefect import Flow
 from prefect.client.orchestration import PrefectClient
 from prefect.client.schemas.actions import DeploymentScheduleCreate
-from prefect.client.schemas.filters import FlowFilter, FlowFilterName
+from prefect.client.schemas.filters import (
+    DeploymentFilter,
+    DeploymentFilterId,
+    FlowFilter,
+    FlowFilterName,
+    FlowRunFilter,
+    FlowRunFilterState,
+    FlowRunFilterStateType,
+)
 from prefect.client.schemas.objects import (
     ConcurrencyLimitConfig,
     ConcurrencyLimitStrategy,
+    StateType,
     VersionInfo,
 )
 from prefect.client.schemas.responses import DeploymentResponse
 from prefect.client.schemas.schedules import CronSchedule, IntervalSchedule
 from prefect.deployments.runner import RunnerDeployment
 from prefect.exceptions import ObjectNotFound
+from prefect.states import Crashed
 from prefect.types.entrypoint import EntrypointType
 
 from headrace.cli.deployments.plan import Plan, PlannedDeployment, PlannedSchedule
@@ -239,3 +253,31 @@ async def withdraw(client: PrefectClient, deployments: Iterable[UUID]) -> None:
         except ObjectNotFound:
             # Somebody was quicker.
             continue
+
+
+_AT_WORK = [StateType.PENDING, StateType.RUNNING, StateType.CANCELLING]
+_MESSAGE = (
+    "The process that ran it is gone (killed, or out of memory); what it had stored is in the "
+    "lake, and the next run goes on from there"
+)
+_PAGE = 200
+
+
+async def conclude_dead_runs(client: PrefectClient, deployments: Collection[UUID]) -> list[UUID]:
+    """Call the runs of a former runner crashed; ids of those that were.
+
+    Runs that a work pool gave to a worker are not ours to judge.
+    """
+    if not deployments:
+        return []
+    runs = await client.read_flow_runs(
+        flow_run_filter=FlowRunFilter(
+            state=FlowRunFilterState(type=FlowRunFilterStateType(any_=_AT_WORK))
+        ),
+        deployment_filter=DeploymentFilter(id=DeploymentFilterId(any_=list(deployments))),
+        limit=_PAGE,
+    )
+    dead = [run for run in runs if run.work_queue_name is None]
+    for run in dead:
+        await client.set_flow_run_state(run.id, Crashed(message=_MESSAGE), force=True)
+    return [run.id for run in dead]

@@ -24,8 +24,7 @@ from headrace.cli.deployments.plan import Plan, read_plan
 from headrace.cli.server.address import is_healthy
 from headrace.cli.server.managed import START_TIMEOUT_S
 from headrace.cli.server.process import TOKEN_VARIABLE
-from headrace.cli.server.serving_note import ServingNote, read_note, write_note
-from headrace.cli.server.state import StateFolder
+from headrace.cli.server.state import ServingNote, StateFolder, read_note, write_note
 from headrace.errors import HeadraceError
 
 if TYPE_CHECKING:
@@ -116,8 +115,7 @@ async def serve(serving: Serving, port: int) -> None:
 
     from blocks.registering import register_blocks
     from headrace.cli.alarms.installing import install_missing
-    from headrace.cli.deployments.leftovers import conclude_dead_runs
-    from headrace.cli.deployments.registering import without_missing_extras
+    from headrace.cli.deployments.registering import conclude_dead_runs, without_missing_extras
 
     # A flow that cannot be imported is said before the server is waited for.
     without_missing_extras(plan)

@@ -21,8 +21,7 @@ from pathlib import Path
 import msgspec
 
 from headrace.cli.server.process import TOKEN_VARIABLE, end_others_carrying
-from headrace.cli.server.serving_note import DEPLOYMENTS, ServingNote, read_note, write_note
-from headrace.cli.server.state import StateFolder
+from headrace.cli.server.state import DEPLOYMENTS, ServingNote, StateFolder, read_note, write_note
 
 _LOOK_EVERY_S = 1.0
 _LOOKS_BEFORE_THE_END = 3

@@ -18,39 +18,32 @@ For another process that `up` keeps and `down` ends::
     environment = {**os.environ, **client_environment(server.up().port)}
     server.keep_beside("deployments", command, environment=environment)
 
-Nothing here imports Prefect, except in the process of the server itself (`launch`, `serving`) and
-where it has been imported before. Modules: `managed` (the server), `process` (any process of ours,
-known by a token), `state` (the folder), `locks` (who uses it), `address` (ports, health),
-`environment` (settings for server and clients), `bytecode`, `configured` (the user's API), `run`
-(of a command), `status`, `exit`.
+Nothing here imports Prefect, except in the process of the server itself (`launch`) and where it has
+been imported before. Modules: `managed` (the server), `process` (any process of ours, known by a
+token), `state` (the folder), `address` (ports, health), `environment` (settings for server and
+clients), `configured` (the user's API), `run` (an API for one command), `status`.
 """
 
-from headrace.cli.server.bytecode import use_bytecode_folder
-from headrace.cli.server.configured import ConfiguredApi, configured_api
+from headrace.cli.exits import bounded_exit, drain
+from headrace.cli.server.address import PortTakenError
+from headrace.cli.server.configured import configured_api
 from headrace.cli.server.environment import client_environment
-from headrace.cli.server.exceptions import (
-    ManagedProcessError,
-    PortTakenError,
+from headrace.cli.server.managed import (
+    ManagedServer,
     ProcessStartError,
-    ProcessStopError,
+    RunningServer,
     ServerElsewhereError,
-    StateFolderError,
 )
-from headrace.cli.server.exit import bounded_exit, drain
-from headrace.cli.server.managed import ManagedServer, RunningServer
 from headrace.cli.server.process import NamedProcess
 from headrace.cli.server.run import RunApi, api_for_run, managed_api
-from headrace.cli.server.state import ProcessRecord, StateFolder
+from headrace.cli.server.state import ProcessRecord, StateFolder, StateFolderError
 
 __all__ = [
-    "ConfiguredApi",
-    "ManagedProcessError",
     "ManagedServer",
     "NamedProcess",
     "PortTakenError",
     "ProcessRecord",
     "ProcessStartError",
-    "ProcessStopError",
     "RunApi",
     "RunningServer",
     "ServerElsewhereError",
@@ -62,5 +55,4 @@ __all__ = [
     "configured_api",
     "drain",
     "managed_api",
-    "use_bytecode_folder",
 ]

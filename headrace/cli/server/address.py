@@ -7,10 +7,21 @@ import json
 import socket
 from collections.abc import Iterable
 
-from headrace.cli.server.exceptions import PortTakenError
+from headrace.errors import ConfigurationError
 
 LOOPBACK = "127.0.0.1"
 PREFERRED_PORT = 4200
+
+
+class PortTakenError(ConfigurationError):
+    """The port that was asked for is in use, or not ours to open."""
+
+    def __init__(self, port: int, reason: str) -> None:
+        super().__init__(
+            f"port {port} on 127.0.0.1 cannot be used ({reason})",
+            hint="Choose another with --port, or leave it out to take any free one",
+        )
+        self.port = port
 
 
 def api_url(port: int) -> str:

@@ -8,17 +8,53 @@ world. What phones home in Prefect 3.9, and what turns it off:
 - spans and resource metrics, to a collector if one is configured:
   `PREFECT_CLOUD_ENABLE_ORCHESTRATION_TELEMETRY`, `PREFECT_TELEMETRY_ENABLE_RESOURCE_METRICS`;
 - upgrade and marketing banners of the UI: `PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT`.
+
+Compiling what a Prefect server imports takes 10 s, what a flow imports 3 s. Where nothing was
+compiled at installation and nothing may be written beside the source (`PYTHONDONTWRITEBYTECODE`, a
+read-only installation), every start would pay for that; so compiled modules go to the user's cache
+folder.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+import platformdirs
+
 from headrace.cli.server.address import LOOPBACK, api_url
-from headrace.cli.server.bytecode import bytecode_environment, prefect_source
 from headrace.cli.server.state import StateFolder
+
+
+def prefect_source() -> Path | None:
+    """Return Prefect's `__init__.py`, without importing it; None if it is not installed."""
+    spec = importlib.util.find_spec("prefect")
+    return None if spec is None or spec.origin is None else Path(spec.origin)
+
+
+def bytecode_folder(environ: Mapping[str, str] = os.environ) -> Path | None:
+    """Return where compiled modules are to be kept; None to leave it to Python."""
+    source = prefect_source()
+    if source is None or environ.get("PYTHONPYCACHEPREFIX"):
+        return None
+    beside = source.parent / "__pycache__"
+    if any(beside.glob(f"{source.stem}.{sys.implementation.cache_tag}*.pyc")):
+        return None
+    if not environ.get("PYTHONDONTWRITEBYTECODE") and os.access(source.parent, os.W_OK):
+        return None
+    return platformdirs.user_cache_path("headrace", appauthor=False) / "bytecode"
+
+
+def bytecode_environment(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Return what a child process needs in its environment to use that folder."""
+    folder = bytecode_folder(environ)
+    if folder is None:
+        return {}
+    return {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(folder)}
+
 
 _SILENCE = {
     "DO_NOT_TRACK": "1",

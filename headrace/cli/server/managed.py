@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
+import sqlite3
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,10 +15,9 @@ import msgspec
 
 from headrace.cli.server import address
 from headrace.cli.server.environment import server_environment
-from headrace.cli.server.exceptions import ProcessStartError, ServerElsewhereError
-from headrace.cli.server.locks import UsersLock
-from headrace.cli.server.process import NamedProcess
-from headrace.cli.server.state import SERVER, ProcessRecord, StateFolder
+from headrace.cli.server.process import ManagedProcessError, NamedProcess
+from headrace.cli.server.state import SERVER, ProcessRecord, StateFolder, UsersLock
+from headrace.errors import ConfigurationError, StateError
 from headrace.locks import LockTimeout, locked
 from headrace.stopping import STOP, StopEvent
 
@@ -35,6 +35,7 @@ _EXIT_LOCK_TIMEOUT_S = 10.0
 _BROKEN_END_TIMEOUT_S = 2.0
 #: The same after a Ctrl-C: who interrupts a command wants it to be over.
 _INTERRUPTED_END_TIMEOUT_S = 4.0
+_VACUUM_TIMEOUT_S = 30.0
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,29 @@ class RunningServer:
     def ui_url(self) -> str:
         """Where a browser finds it."""
         return address.ui_url(self.port)
+
+
+class ProcessStartError(ManagedProcessError):
+    """A process ended, or did not answer, before it was ready."""
+
+    def __init__(self, name: str, what: str, *, log_path: Path, last_lines: list[str]) -> None:
+        shown = "".join(f"\n    {line}" for line in last_lines) or "\n    (the log is empty)"
+        super().__init__(
+            name, f"{name} {what}", hint=f"The end of its log {log_path} reads:{shown}"
+        )
+        self.log_path = log_path
+        self.last_lines = last_lines
+
+
+class ServerElsewhereError(ConfigurationError):
+    """The server already runs, but not on the port that was asked for."""
+
+    def __init__(self, port: int, asked_for: int) -> None:
+        super().__init__(
+            f"the Prefect server already runs on port {port}, not on {asked_for}",
+            hint="Run `headrace down` first to move it",
+        )
+        self.port = port
 
 
 class ManagedServer:
@@ -150,6 +174,36 @@ class ManagedServer:
         with locked(self.folder.control_lock, limit_s=START_TIMEOUT_S):
             names = sorted(self.folder.record_names(), key=lambda name: (name == SERVER, name))
             return [name for name in names if self._stopped(name)]
+
+    def vacuum(self) -> tuple[int, int]:
+        """Rewrite the database without its free pages, while no server runs; bytes before, after.
+
+        Retention deletes rows (see `environment.RETENTION`); SQLite keeps their space for later.
+        Needs as much free disk as the database has content. A kill leaves it as it was.
+
+        Raises:
+            StateError: it is in use, it is damaged, or the disk is full.
+            LockTimeout: another command starts or stops something.
+        """
+        database, before = self.folder.database, self.folder.database_bytes()
+        if not database.exists():
+            return 0, 0
+        with locked(self.folder.control_lock, limit_s=_VACUUM_TIMEOUT_S):
+            if self.process.running() is not None:
+                raise StateError(
+                    f"{database} is in use: a server was started meanwhile",
+                    hint="Run `headrace down --vacuum` when no command needs it",
+                )
+            try:
+                with closing(sqlite3.connect(database, timeout=_VACUUM_TIMEOUT_S)) as connection:
+                    connection.execute("VACUUM")
+                    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            except sqlite3.Error as error:
+                raise StateError(
+                    f"{database} cannot be vacuumed ({error})",
+                    hint="It is unchanged; check that nothing uses it and that the disk has room",
+                ) from error
+        return before, self.folder.database_bytes()
 
     def keep_beside(
         self, name: str, command: Sequence[str], *, environment: Mapping[str, str]

@@ -15,8 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import psutil
 
-from headrace.cli.server.exceptions import ProcessStopError
 from headrace.cli.server.state import ProcessRecord, StateFolder
+from headrace.errors import HeadraceError
 from headrace.locks import is_stopped
 
 TOKEN_VARIABLE = "HEADRACE_PROCESS_TOKEN"
@@ -26,6 +26,27 @@ _EXEC_TAKES_S = 1.0
 
 # Popen warns when it is forgotten while its process runs, which is what these are made for.
 _started_here: dict[int, subprocess.Popen[bytes]] = {}
+
+
+class ManagedProcessError(HeadraceError):
+    """A process of ours did not start or stop."""
+
+    def __init__(self, name: str, message: str, *, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.name = name
+
+
+class ProcessStopError(ManagedProcessError):
+    """A process of ours is still there after SIGTERM, SIGKILL and a wait."""
+
+    def __init__(self, name: str, pids: list[int]) -> None:
+        numbers = ", ".join(map(str, pids))
+        super().__init__(
+            name,
+            f"{name} (pid {numbers}) does not end, not even after SIGKILL",
+            hint="It may hang in the kernel on a disk; look at it with `ps -o pid,stat,wchan`",
+        )
+        self.pids = pids
 
 
 class NamedProcess:

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from headrace.cli.common import logs_are_json
+from headrace.cli.exits import drain
 from headrace.cli.server.configured import configured_api
 from headrace.cli.server.environment import (
     client_environment,
     configured_environment,
     prefect_home,
 )
-from headrace.cli.server.exit import drain
 from headrace.cli.server.managed import ManagedServer, RunningServer
+from headrace.errors import HeadraceError
+from headrace.settings import load_settings
 from headrace.stopping import STOP, StopEvent
 
 log = logging.getLogger(__name__)
@@ -77,6 +81,8 @@ def api_for_run(
         ConfigurationError: a settings file of Prefect's cannot be read.
         StateFolderError, ProcessStartError, LockTimeout: the server cannot be had.
     """
+    # Prefect's own log lines stay off the terminal; the UI has them. Read when it is imported.
+    os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
     configured = configured_api()
     if configured is not None:
         say(f"Prefect API: {configured.api_url} (from {configured.source})")
@@ -158,3 +164,39 @@ def _settings_of_imported_prefect(values: Mapping[str, str]) -> AbstractContextM
         getattr(settings, name): value for name, value in values.items() if hasattr(settings, name)
     }
     return settings.temporary_settings(updates=updates)
+
+
+def with_client(ask: Callable[[Any], Awaitable[Any]]) -> Any:
+    """Call `ask` with a client of the API that commands use (see docs/server.md), and await it.
+
+    Raises:
+        HeadraceError: the API does not answer, or refuses.
+    """
+    with api_for_run(load_settings().home, say=say_on_stderr) as api:
+        from prefect.client.orchestration import get_client
+
+        from blocks.api import API_ERRORS, require_api
+
+        async def asked() -> Any:
+            async with get_client() as client:
+                return await ask(client)
+
+        try:
+            require_api()
+            return asyncio.run(asked())
+        except API_ERRORS as error:
+            said = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise HeadraceError(
+                f"the Prefect API at {api.api_url} does not do it: {said[:200]}",
+                hint=next_step(error),
+            ) from error
+
+
+def next_step(error: BaseException | None) -> str:
+    """What to do about an error of the Prefect API."""
+    from headrace.doctor.checks.prefect import LOGIN_HINT
+
+    status = getattr(getattr(error, "response", None), "status_code", None)
+    if status in (401, 403):
+        return LOGIN_HINT
+    return "headrace status says whether the server runs, headrace doctor what else is wrong"

@@ -1,27 +1,42 @@
-"""The folder in which the managed processes keep what they need, and the notes we keep on them.
+"""The folder of the managed processes: their records, who uses the server, what is served.
 
 {HEADRACE_HOME}/prefect/            0700
     prefect.db                      Prefect's database (SQLite, write-ahead log)
     port                            the port that was used last
     control.lock  users.lock        see docs/locks.md
     processes/{name}.json           who runs (see `ProcessRecord`)
-    deployments.json                what is served (see `headrace.cli.server.serving_note`)
-    logs/{name}.log                 what it said; the one before as {name}.log.1
+    deployments.json                what is served (see `ServingNote`)
+    logs/{name}.log                 its output; the one before as {name}.log.1
 """
 
 from __future__ import annotations
 
 import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
 
-from headrace.cli.server.exceptions import StateFolderError
+from headrace.errors import ConfigurationError
+from headrace.locks import locked, open_lock, try_lock
 
 #: The name of the Prefect server among the managed processes.
 SERVER = "server"
 
 _LOG_LIMIT_BYTES = 10 * 2**20
+
+
+class StateFolderError(ConfigurationError):
+    """The state folder cannot be made or written."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(
+            f"the state folder {path} cannot be used ({reason})",
+            hint="Point HEADRACE_HOME to a folder of your own on a local disk",
+        )
+        self.path = path
 
 
 class ProcessRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -152,3 +167,73 @@ class StateFolder:
         except OSError as error:
             fresh.unlink(missing_ok=True)
             raise StateFolderError(path.parent, error.strerror or str(error)) from error
+
+
+class UsersLock:
+    """Counts the users of something without a counter: each holds the same file, shared."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Be a user until the block ends, or until this process dies.
+
+        Raises:
+            LockTimeout: a process that was stopped while it looked (see `is_unused`) keeps it.
+        """
+        with locked(self._path, shared=True):
+            yield
+
+    def is_unused(self) -> bool:
+        """Tell whether no process is a user now."""
+        with open_lock(self._path) as descriptor:
+            # Another that asks the same at this very moment looks like a user; ask again.
+            for _ in range(3):
+                if try_lock(descriptor):
+                    return True
+                time.sleep(0.01)
+            return False
+
+
+#: The name of the serving process among the managed ones.
+DEPLOYMENTS = "deployments"
+
+
+class ServingNote(msgspec.Struct, frozen=True, kw_only=True):
+    """What is served.
+
+    Attributes:
+        token: of the process that says so; a note of an earlier one counts for nothing.
+        deployments: `flow/name` of each, once they can be started.
+        plan: the file they come from.
+        folder: where runs work; a relative `lake` is relative to it.
+        problem: why nothing is served, if so.
+        restarts: how often the supervisor had to start the runner anew.
+    """
+
+    token: str
+    deployments: list[str] = []
+    plan: str = ""
+    folder: str = ""
+    problem: str = ""
+    restarts: int = 0
+
+
+def note_path(folder: StateFolder) -> Path:
+    """Where the note lies."""
+    return folder.path / "deployments.json"
+
+
+def read_note(folder: StateFolder, token: str) -> ServingNote | None:
+    """The note of the process with this token, if it has written one yet."""
+    try:
+        note = msgspec.json.decode(note_path(folder).read_bytes(), type=ServingNote)
+    except (FileNotFoundError, msgspec.DecodeError):
+        return None
+    return note if note.token == token else None
+
+
+def write_note(folder: StateFolder, note: ServingNote) -> None:
+    """Replace the note."""
+    folder.replace(note_path(folder), msgspec.json.encode(note))

@@ -10,8 +10,7 @@ from headrace.cli.server.address import api_url, is_healthy, server_version, ui_
 from headrace.cli.server.configured import configured_api
 from headrace.cli.server.managed import ManagedServer
 from headrace.cli.server.process import NamedProcess
-from headrace.cli.server.serving_note import DEPLOYMENTS, ServingNote, read_note
-from headrace.cli.server.state import SERVER
+from headrace.cli.server.state import DEPLOYMENTS, SERVER, ServingNote, read_note
 
 
 class ProcessStatus(msgspec.Struct, frozen=True, kw_only=True):

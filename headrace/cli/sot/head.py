@@ -11,7 +11,6 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from headrace.cli.console import silence_prefect_console
 from headrace.cli.exits import Exit
 from headrace.cli.options import AsJson
 from headrace.cli.server import api_for_run
@@ -73,7 +72,6 @@ def _opened(option: str) -> Iterator[SotStore]:
     location = option or settings.sot
     with ExitStack() as opened:
         if location.startswith(BLOCK_PREFIX):
-            silence_prefect_console()
             opened.enter_context(api_for_run(settings.home, say=lambda _line: None))
             from blocks.resolve import sot_store_of
 

@@ -8,8 +8,7 @@ import pytest
 from prefect.cli.deploy._models import PrefectYamlModel
 
 from headrace import __version__
-from headrace.cli.deployments.exceptions import PlanUnusable
-from headrace.cli.deployments.plan import default_plan_path, read_plan
+from headrace.cli.deployments.plan import PlanUnusable, default_plan_path, read_plan
 
 DEPLOYMENT = """
   - name: often

@@ -13,8 +13,7 @@ import pytest
 from headrace.cli.deployments import supervisor as module
 from headrace.cli.deployments.supervisor import Supervisor
 from headrace.cli.server.process import TOKEN_VARIABLE
-from headrace.cli.server.serving_note import DEPLOYMENTS, read_note
-from headrace.cli.server.state import ProcessRecord, StateFolder
+from headrace.cli.server.state import DEPLOYMENTS, ProcessRecord, StateFolder, read_note
 
 TOKEN = "0123456789abcdef-of-a-test"
 

@@ -56,8 +56,7 @@ def test_a_read_only_installation_unpacks_and_compiles_elsewhere(
 ) -> None:
     source = tmp_path / "prefect" / "__init__.py"
     source.parent.mkdir(exist_ok=True)
-    for module in ("bytecode", "environment"):
-        monkeypatch.setattr(f"headrace.cli.server.{module}.prefect_source", lambda: source)
+    monkeypatch.setattr("headrace.cli.server.environment.prefect_source", lambda: source)
     assert "PREFECT_SERVER_UI_STATIC_DIRECTORY" not in server_environment(folder, 4200, {})
     assert "PYTHONPYCACHEPREFIX" not in server_environment(folder, 4200, {})
     monkeypatch.setattr("os.access", lambda path, mode: False)
@@ -71,7 +70,7 @@ def test_compiled_modules_are_kept_where_writing_beside_them_is_forbidden(
 ) -> None:
     source = tmp_path / "package" / "__init__.py"
     (source.parent / "__pycache__").mkdir(parents=True)
-    monkeypatch.setattr("headrace.cli.server.bytecode.prefect_source", lambda: source)
+    monkeypatch.setattr("headrace.cli.server.environment.prefect_source", lambda: source)
     forbidden = {"PYTHONDONTWRITEBYTECODE": "1"}
     told = server_environment(folder, 4200, forbidden)
     assert told["PYTHONDONTWRITEBYTECODE"] == ""

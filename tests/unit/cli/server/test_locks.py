@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from headrace.cli.server import managed
-from headrace.cli.server.locks import UsersLock
+from headrace.cli.server.state import UsersLock
 from tests.support.stopped import stopped_holder
 
 HOLD = """
 import sys
 from pathlib import Path
-from headrace.cli.server.locks import UsersLock
+from headrace.cli.server.state import UsersLock
 with UsersLock(Path(sys.argv[1])).held():
     print("held", flush=True)
     sys.stdin.read()

@@ -15,11 +15,10 @@ import msgspec
 import psutil
 import pytest
 
-from headrace.cli.deployments.exceptions import ServingFailed
-from headrace.cli.deployments.serving import wait_until_served
+from headrace.cli.deployments.serving import ServingFailed, wait_until_served
 from headrace.cli.server import ManagedServer, NamedProcess, StateFolder, StateFolderError
 from headrace.cli.server.process import TOKEN_VARIABLE
-from headrace.cli.server.serving_note import DEPLOYMENTS, ServingNote, write_note
+from headrace.cli.server.state import DEPLOYMENTS, ServingNote, write_note
 from headrace.cli.server.status import server_status
 from tests.support.processes import wait_until
 from tests.support.stopped import stop

@@ -11,8 +11,7 @@ import pytest
 
 from headrace.cli.server import ProcessRecord, StateFolder
 from headrace.cli.server.launch import watch
-from headrace.cli.server.locks import UsersLock
-from headrace.cli.server.state import SERVER
+from headrace.cli.server.state import SERVER, UsersLock
 from headrace.locks import locked
 
 RECORD = ProcessRecord(name=SERVER, pid=1, token="mine", started_at=0.0, kept=False)
