@@ -10,14 +10,13 @@ from prefect.client.schemas import State
 from blocks.resolve import sot_store_of
 from headrace.errors import ConfigurationError
 from headrace.run.report import Status
-from headrace.sot.migration.migrate import Migration
+from headrace.sot.migration import Migration
 from headrace.sot.recover import RecoverOptions, RecoverReport, recover
 from headrace.sot.reports import SotReport, report_of_recover, report_of_verify, report_of_write
 from headrace.sot.requests import MigrateRequest, RecoverRequest, VerifyRequest, WriteRequest
 from headrace.sot.sources.reading import Format
-from headrace.sot.stretches import Mode
 from headrace.sot.verified_chain import below_floors
-from headrace.sot.verify import verify_store
+from headrace.sot.verify import Mode, verify_store
 from headrace.sot.writing.write import WriteReport
 from tasks import kernel
 from tasks.events import emit_log_problems

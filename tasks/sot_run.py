@@ -19,7 +19,7 @@ from headrace.pull.product_leases import lake_tag
 from headrace.run.progress import Bar
 from headrace.sot.chain import Position
 from headrace.sot.exceptions import DamagedLog
-from headrace.sot.metrics import LogMetrics
+from headrace.sot.reports import LogMetrics
 from headrace.sot.requests import (
     MigrateRequest,
     RecoverRequest,

@@ -21,16 +21,7 @@ from typing import Final
 
 from xxhash import xxh3_64_intdigest
 
-from headrace.sot.exceptions import (
-    ChainError,
-    ForkError,
-    GapError,
-    MalformedRecord,
-    WrongHash,
-    WrongLink,
-)
-from headrace.sot.frames import end_of_frame
-from headrace.sot.layout import (
+from headrace.sot.encoding import (
     BALANCE_EVENT,
     COMPLETION,
     ENCODING_VERSION,
@@ -44,6 +35,15 @@ from headrace.sot.layout import (
     TRADE,
     check_body,
 )
+from headrace.sot.exceptions import (
+    ChainError,
+    ForkError,
+    GapError,
+    MalformedRecord,
+    WrongHash,
+    WrongLink,
+)
+from headrace.sot.frames import end_of_frame
 from headrace.sot.record import HASH_XXH3_V1, U64_MAX
 
 DIGEST_BYTES: Final = 32

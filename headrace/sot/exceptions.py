@@ -107,7 +107,7 @@ class DamagedLog(StateError):
     Attributes:
         where: file and byte offset, or table and key.
         symbol_id, seq: the first record that cannot be trusted, None where no record is concerned.
-        last_seq: the last record of the damaged stretch, if it is known.
+        last_seq: the last record of the damaged range, if it is known.
         reason: how the damage showed.
     """
 

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
+from headrace.sot.encoding import FRAME_ROUTE, LENGTH, LENGTH_BYTES, MAX_BODY_BYTES, MIN_FRAME_BYTES
 from headrace.sot.exceptions import MalformedRecord
-from headrace.sot.layout import FRAME_ROUTE, LENGTH, LENGTH_BYTES, MAX_BODY_BYTES, MIN_FRAME_BYTES
 
 #: Six letters and the version of the framing, u16 little endian.
 STREAM_NAME: Final = b"HRSOTS"

@@ -15,8 +15,7 @@ import msgspec
 from xxhash import xxh3_64_intdigest
 
 from headrace.errors import ConfigurationError
-from headrace.sot.encoding import encode
-from headrace.sot.layout import HASH_BYTES, LENGTH_BYTES, MAX_BODY_BYTES, MIN_FRAME_BYTES
+from headrace.sot.encoding import HASH_BYTES, LENGTH_BYTES, MAX_BODY_BYTES, MIN_FRAME_BYTES, encode
 from headrace.sot.record import (
     HASH_CARRIED,
     HASH_XXH3_V1,
@@ -121,12 +120,11 @@ def with_faults(records: Iterator[Made], spec: StreamSpec) -> Iterator[Made]:
     rng = random.Random(spec.seed + 1)
     kinds = [kind for kind, count in sorted(spec.faults.items()) for _ in range(count)]
     rng.shuffle(kinds)
-    # One place in each stretch of equal length, none at its end: what a fault delays comes before
+    # One place in each part of equal length, none at its end: what a fault delays comes before
     # the next one.
-    stretch = spec.records // max(1, len(kinds))
+    part = spec.records // max(1, len(kinds))
     places = {
-        number * stretch + rng.randrange(max(1, stretch // 2)): kind
-        for number, kind in enumerate(kinds)
+        number * part + rng.randrange(max(1, part // 2)): kind for number, kind in enumerate(kinds)
     }
     delayed: Made | None = None
     for number, made in enumerate(records):

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headrace.extras import import_with
-from headrace.sot.embedded.manifest import DEFAULT_VOLUMES
+from headrace.sot.embedded.files import DEFAULT_VOLUMES
 from headrace.sot.embedded.store import EmbeddedStore
 from headrace.sot.exceptions import StoreMisconfigured
 

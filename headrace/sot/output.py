@@ -19,10 +19,9 @@ import pyarrow.parquet as pq
 
 from headrace.errors import ConfigurationError
 from headrace.output import abandon_stdout
-from headrace.sot.encoding import decode
+from headrace.sot.encoding import LENGTH, decode
 from headrace.sot.exceptions import StoreUnavailable
 from headrace.sot.frames import STREAM_MAGIC
-from headrace.sot.layout import LENGTH
 from headrace.sot.sources.parquet import SCHEMA
 from headrace.sot.sources.reading import Format
 

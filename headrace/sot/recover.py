@@ -28,8 +28,8 @@ from typing import BinaryIO, Final
 
 from headrace.errors import ConfigurationError
 from headrace.sot.chain import Position
+from headrace.sot.encoding import FRAME_ROUTE, LENGTH_BYTES
 from headrace.sot.exceptions import DamagedLog
-from headrace.sot.layout import FRAME_ROUTE, LENGTH_BYTES
 from headrace.sot.output import WRITERS, Target
 from headrace.sot.sources.reading import Format
 from headrace.sot.store import SotStore

@@ -202,7 +202,7 @@ class SotStore(Protocol):
         """The chain in order, in bounded memory, as it stood at the call.
 
         Blocks may begin before `from_seq` and end after `to_seq` (inclusive; None: the end).
-        The store checks its own framing only; `headrace.sot.verification` recomputes.
+        The store checks its own framing only; `headrace.sot.verify` recomputes.
 
         Raises:
             DamagedLog: on reaching what cannot be read, after every good block before it.

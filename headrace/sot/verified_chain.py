@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from headrace.sot.chain import Position, follow, genesis
+from headrace.sot.encoding import FRAME_HEADER, LENGTH_BYTES
 from headrace.sot.exceptions import DamagedLog
-from headrace.sot.layout import FRAME_HEADER, LENGTH_BYTES
 from headrace.sot.record import HASH_XXH3_V1
 from headrace.sot.store import Block, Head, SotStore
 

@@ -1,37 +1,268 @@
-"""Verify a store, over several processes where that is faster.
+"""Verify a store: plan which parts of chains to recompute, and do it, over several processes.
 
-`python -m headrace.sot.verify` is such a process, and not for people: stretches in by standard
-input, verdicts out.
+A plan has whole chains, what is new since the last time, or a sample. `python -m
+headrace.sot.verify` recomputes a part of it, and is not for people: ranges in by standard input,
+verdicts out.
 """
 
 from __future__ import annotations
 
 import logging
 import os
+import random
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
 
 import msgspec
 
-from headrace.sot.chain import Position, genesis
+from headrace.sot.chain import Position, follow, genesis
+from headrace.sot.encoding import FRAME_HEADER
 from headrace.sot.exceptions import DamagedLog, StoreUnavailable
+from headrace.sot.frames import RunIndex
 from headrace.sot.opening import is_embedded, open_store
-from headrace.sot.store import Head, SotStore
-from headrace.sot.stretches import (
-    Mode,
-    Stretch,
-    Verdict,
-    deal,
-    plan_symbol,
-    sample,
-    verify_block_alone,
-    verify_stretch,
-)
+from headrace.sot.store import Block, Head, SotStore
 from headrace.sot.writing.options import processors
+
+
+class ChainRange(msgspec.Struct, frozen=True):
+    """From a position to a position; both were read from the store, and neither is believed.
+
+    Sequences are text: they go up to 2**64, which MessagePack and JSON do not carry everywhere.
+
+    Attributes:
+        start, end: `next_seq` of the two.
+        start_hash, start_digest: what the chain has before it.
+        end_hash, end_digest: what it has to have behind it; None if the store keeps nothing there.
+    """
+
+    symbol_id: int
+    start: str
+    start_hash: int
+    start_digest: bytes
+    end: str
+    end_hash: int
+    end_digest: bytes | None
+
+
+class Verdict(msgspec.Struct):
+    """What recomputing a range has shown.
+
+    Attributes:
+        records: how many were recomputed and found good, from its beginning.
+        good_until: the sequence of the first record that is not proven good.
+        damage: the first damage, as one line; None if there is none.
+        last_seq: the last record that is concerned, if it is known.
+    """
+
+    symbol_id: int
+    records: int
+    good_until: str
+    damage: str | None = None
+    last_seq: str | None = None
+
+
+def verify_range(store: SotStore, chain_range: ChainRange) -> Verdict:
+    """Recompute every record of a range: framing, form, sequence, link, hash and digest."""
+    position = Position(int(chain_range.start), chain_range.start_hash, chain_range.start_digest)
+    first, end = position.next_seq, int(chain_range.end)
+    symbol_id = chain_range.symbol_id
+
+    def verdict(damage: DamagedLog | None = None) -> Verdict:
+        return Verdict(
+            symbol_id,
+            position.next_seq - first,
+            str(position.next_seq),
+            damage.message if damage else None,
+            str(damage.last_seq) if damage and damage.last_seq is not None else None,
+        )
+
+    if first == end:
+        return verdict()
+    try:
+        for block in store.scan(symbol_id, from_seq=first, to_seq=end - 1):
+            position = _verify_block(block, position, end)
+            if position.next_seq >= end:
+                break
+    except _CorruptBlock as error:
+        position = error.position
+        return verdict(error.damage)
+    except DamagedLog as error:
+        if error.seq is not None and error.seq >= end:
+            return verdict()
+        return verdict(error)
+    return verdict(_end_damage(store, chain_range, position))
+
+
+def verify_block_alone(block: Block, before: Position | None) -> DamagedLog | None:
+    """A block by itself: everything but, without `before`, the digest."""
+    start = before
+    if start is None:
+        start = Position(block.first_seq, _first_prev_hash(block), bytes(32))
+    try:
+        _verify_block(block, start, block.first_seq + block.count, digest=before is not None)
+    except _CorruptBlock as error:
+        return error.damage
+    return None
+
+
+class _CorruptBlock(Exception):
+    def __init__(self, position: Position, damage: DamagedLog) -> None:
+        super().__init__(damage.message)
+        self.position = position
+        self.damage = damage
+
+
+def _verify_block(block: Block, position: Position, end: int, *, digest: bool = True) -> Position:
+    """The position behind a block, or behind the part of it that lies before `end`."""
+    symbol_id, seq = block.symbol_id, position.next_seq
+    last = block.first_seq + block.count - 1
+
+    def corrupt(at: Position, reason: str) -> _CorruptBlock:
+        return _CorruptBlock(
+            at,
+            DamagedLog(
+                block.where, reason, symbol_id=symbol_id, seq=at.next_seq, last_seq=at.next_seq
+            ),
+        )
+
+    if not block.first_seq <= seq <= last:
+        raise corrupt(position, f"a block with seq {block.first_seq} to {last} stands there")
+    offset = 0
+    if seq > block.first_seq:
+        offset = _offset_of(block, seq)
+    followed = follow(block.frames, offset, symbol_id, position, max_records=end - seq)
+    if followed.error is not None:
+        raise corrupt(followed.position, followed.error.message)
+    whole = followed.offset == len(block.frames)
+    if not whole and followed.position.next_seq < min(end, last + 1):
+        raise corrupt(followed.position, "another symbol's record stands there")
+    if whole and followed.position.next_seq != last + 1:
+        raise corrupt(followed.position, f"the block ends there, not with seq {last}")
+    if whole and digest and block.after is not None and block.after != followed.position:
+        raise _CorruptBlock(
+            position,
+            DamagedLog(
+                block.where,
+                "the chain of digests does not lead to what the block says of itself",
+                symbol_id=symbol_id,
+                seq=seq,
+                last_seq=last,
+            ),
+        )
+    return followed.position
+
+
+def _offset_of(block: Block, seq: int) -> int:
+    index = RunIndex(block.first_seq, block.frames)
+    return sum(len(index.frame(before)) for before in range(block.first_seq, seq))
+
+
+def _first_prev_hash(block: Block) -> int:
+    if len(block.frames) < FRAME_HEADER.size:
+        return 0
+    prev_hash: int = FRAME_HEADER.unpack_from(block.frames)[7]
+    return prev_hash
+
+
+def _end_damage(store: SotStore, chain_range: ChainRange, position: Position) -> DamagedLog | None:
+    end = int(chain_range.end)
+    if position.next_seq < end:
+        return DamagedLog(
+            store.location,
+            "the records are not there",
+            symbol_id=chain_range.symbol_id,
+            seq=position.next_seq,
+            last_seq=end - 1,
+        )
+    if chain_range.end_digest is None:
+        return None
+    if position != Position(end, chain_range.end_hash, chain_range.end_digest):
+        return DamagedLog(
+            store.location,
+            "the chain does not lead to the digest that the store has for its end",
+            symbol_id=chain_range.symbol_id,
+            seq=end - 1,
+        )
+    return None
+
+
+#: A long chain is cut where the store knows the digest, so that several processes share it. Each
+#: cut is the proven end of one range and the start of the next: together they prove the whole.
+_RANGE_RECORDS: Final = 200_000
+
+
+class Mode(StrEnum):
+    """How much is recomputed."""
+
+    FULL = "full"  #: everything
+    SINCE = "since"  #: what came after the last time that this symbol was found good
+    SAMPLED = "sampled"  #: some blocks of each symbol, at random
+
+
+def plan_symbol(store: SotStore, head: Head, mode: Mode) -> Iterator[ChainRange]:
+    """The ranges of one symbol, in order, without gaps between them."""
+    start = genesis(head.symbol_id, head.first_seq)
+    if mode is Mode.SINCE:
+        verified = store.verified(head.symbol_id)
+        if verified is not None and verified.next_seq <= head.position.next_seq:
+            start = verified
+    while start.next_seq < head.position.next_seq:
+        end = _cut(store, head, start.next_seq + _RANGE_RECORDS)
+        yield _chain_range(head.symbol_id, start, end)
+        start = end
+
+
+def sample(head: Head, blocks: int, seed: int) -> list[int]:
+    """Sequences whose blocks are looked at: the last always, the others at random."""
+    first, last = head.first_seq, head.position.next_seq - 1
+    if last < first:
+        return []
+    rng = random.Random(f"{seed} {head.symbol_id}")
+    return sorted({last, *(rng.randint(first, last) for _ in range(blocks - 1))})
+
+
+def share_out(ranges: Iterable[ChainRange], count: int) -> list[list[ChainRange]]:
+    """The ranges in about equal shares, the longest first."""
+    shares: list[list[ChainRange]] = [[] for _ in range(count)]
+    loads = [0] * count
+    for chain_range in sorted(ranges, key=lambda s: int(s.start) - int(s.end)):
+        lightest = loads.index(min(loads))
+        shares[lightest].append(chain_range)
+        loads[lightest] += int(chain_range.end) - int(chain_range.start)
+    return shares
+
+
+def _cut(store: SotStore, head: Head, seq: int) -> Position:
+    """The position behind the block that holds `seq`; the chain's end if none is known."""
+    if seq >= head.position.next_seq:
+        return head.position
+    try:
+        block = next(iter(store.scan(head.symbol_id, from_seq=seq, to_seq=seq)), None)
+    except DamagedLog:
+        return head.position  # the long range will meet it, and name it
+    after = block.after if block is not None else None
+    if after is None or not seq < after.next_seq <= head.position.next_seq:
+        return head.position
+    return after
+
+
+def _chain_range(symbol_id: int, start: Position, end: Position) -> ChainRange:
+    return ChainRange(
+        symbol_id,
+        str(start.next_seq),
+        start.hash,
+        start.digest,
+        str(end.next_seq),
+        end.hash,
+        end.digest,
+    )
+
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +271,7 @@ class VerifyJob(msgspec.Struct, frozen=True):
     """What one process verifies."""
 
     location: str
-    stretches: list[Stretch]
+    ranges: list[ChainRange]
 
 
 @dataclass(slots=True)
@@ -109,7 +340,7 @@ def verify_store(
         blocks: of each symbol, when sampled.
         seed: of the sample.
         mark: remember how far each symbol was found good (not when sampled).
-        on_verdict: called with each stretch that is done, from several threads.
+        on_verdict: called with each range that is done, from several threads.
 
     Raises:
         StoreUnavailable: the store does not answer; nothing was concluded.
@@ -119,13 +350,13 @@ def verify_store(
     by_symbol: dict[int, SymbolReport] = {}
     report.damages = [damage.message for damage in store.damages()]
     heads: dict[int, Head] = {}
-    stretches: list[Stretch] = []
+    ranges: list[ChainRange] = []
     for symbol_id in sorted(symbols) if symbols is not None else store.symbols():
         by_symbol[symbol_id] = SymbolReport(symbol_id)
         try:
             head = store.head(symbol_id)
         except DamagedLog as error:
-            stretches += _prefix(store, error, by_symbol[symbol_id])
+            ranges += _prefix(store, error, by_symbol[symbol_id])
             continue
         if head is not None:
             heads[symbol_id] = head
@@ -135,10 +366,10 @@ def verify_store(
         for head in heads.values():
             _verify_sample(store, head, blocks, seed, by_symbol[head.symbol_id])
     else:
-        stretches += [
-            stretch for head in heads.values() for stretch in plan_symbol(store, head, mode)
+        ranges += [
+            chain_range for head in heads.values() for chain_range in plan_symbol(store, head, mode)
         ]
-        verdicts = _verify_all(store, stretches, processes, on_verdict)
+        verdicts = _verify_all(store, ranges, processes, on_verdict)
         _gather(verdicts, by_symbol)
         if mark:
             _mark(store, heads, by_symbol)
@@ -146,7 +377,7 @@ def verify_store(
     return report
 
 
-def _prefix(store: SotStore, error: DamagedLog, into: SymbolReport) -> list[Stretch]:
+def _prefix(store: SotStore, error: DamagedLog, into: SymbolReport) -> list[ChainRange]:
     """What comes before a damage is recomputed all the same, to say that it is good."""
     into.damage = error.message
     into.good_until = error.seq or 0
@@ -160,7 +391,7 @@ def _prefix(store: SotStore, error: DamagedLog, into: SymbolReport) -> list[Stre
         return []
     start = genesis(into.symbol_id, first.first_seq)
     return [
-        Stretch(
+        ChainRange(
             into.symbol_id,
             str(start.next_seq),
             start.hash,
@@ -174,29 +405,29 @@ def _prefix(store: SotStore, error: DamagedLog, into: SymbolReport) -> list[Stre
 
 def _verify_all(
     store: SotStore,
-    stretches: list[Stretch],
+    ranges: list[ChainRange],
     processes: int | None,
     on_verdict: Callable[[Verdict], None] | None,
 ) -> list[Verdict]:
     count = processes
     if count is None:
         count = processors() if is_embedded(store.location) else 0
-    count = min(count, len(stretches))
+    count = min(count, len(ranges))
     if count < 2:
         verdicts = []
-        for stretch in stretches:
-            verdicts.append(verify_stretch(store, stretch))
+        for chain_range in ranges:
+            verdicts.append(verify_range(store, chain_range))
             if on_verdict is not None:
                 on_verdict(verdicts[-1])
         return verdicts
     with ThreadPoolExecutor(count) as pool:
-        hands = deal(stretches, count)
-        done = [pool.submit(_in_child, store.location, hand, on_verdict) for hand in hands]
+        shares = share_out(ranges, count)
+        done = [pool.submit(_in_child, store.location, share, on_verdict) for share in shares]
         return [verdict for future in done for verdict in future.result()]
 
 
 def _in_child(
-    location: str, stretches: list[Stretch], on_verdict: Callable[[Verdict], None] | None
+    location: str, ranges: list[ChainRange], on_verdict: Callable[[Verdict], None] | None
 ) -> list[Verdict]:
     child = subprocess.Popen(
         [sys.executable, "-m", "headrace.sot.verify"],
@@ -208,13 +439,13 @@ def _in_child(
     with child:
         if child.stdin is None or child.stdout is None:
             raise RuntimeError("a child without pipes")
-        child.stdin.write(msgspec.json.encode(VerifyJob(location, stretches)))
+        child.stdin.write(msgspec.json.encode(VerifyJob(location, ranges)))
         child.stdin.close()
         for line in child.stdout:
             verdicts.append(msgspec.json.decode(line, type=Verdict))
             if on_verdict is not None:
                 on_verdict(verdicts[-1])
-    if child.returncode or len(verdicts) != len(stretches):
+    if child.returncode or len(verdicts) != len(ranges):
         raise StoreUnavailable(
             location, "verifying", f"a process ended with code {child.returncode}"
         )
@@ -222,7 +453,7 @@ def _in_child(
 
 
 def _gather(verdicts: list[Verdict], by_symbol: dict[int, SymbolReport]) -> None:
-    """Put stretches together: what follows a damaged one may be good, but is not reachable."""
+    """Put ranges together: what follows a damaged one may be good, but is not reachable."""
     for verdict in sorted(verdicts, key=lambda verdict: int(verdict.good_until)):
         symbol = by_symbol[verdict.symbol_id]
         symbol.records += verdict.records
@@ -288,8 +519,8 @@ def main() -> None:
     job = msgspec.json.decode(sys.stdin.buffer.read(), type=VerifyJob)
     store = open_store(job.location, create=False)
     try:
-        for stretch in job.stretches:
-            verdict = verify_stretch(store, stretch)
+        for chain_range in job.ranges:
+            verdict = verify_range(store, chain_range)
             sys.stdout.buffer.write(msgspec.json.encode(verdict) + b"\n")
             sys.stdout.buffer.flush()
     finally:

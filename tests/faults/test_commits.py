@@ -28,7 +28,7 @@ from headrace.quota.clock import MS, NS, MonotonicClock
 from headrace.quota.slot import Slot
 from headrace.sot.embedded.store import EmbeddedStore
 from headrace.sot.exceptions import StoreUnavailable
-from headrace.sot.migration.old_log import OldLog
+from headrace.sot.old_log import OldLog
 from headrace.sot.store import Parked
 from tests.support.disks import FailingCommits, commits
 from tests.support.sot_chains import Chain

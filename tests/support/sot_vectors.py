@@ -14,10 +14,9 @@ import msgspec
 from xxhash import xxh3_64_intdigest
 
 from headrace.sot.chain import follow, genesis
-from headrace.sot.encoding import encode
+from headrace.sot.encoding import check_body, encode
 from headrace.sot.exceptions import MalformedRecord
 from headrace.sot.frames import STREAM_MAGIC, frame
-from headrace.sot.layout import check_body
 from headrace.sot.record import (
     HASH_CARRIED,
     BalanceEvent,

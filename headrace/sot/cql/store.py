@@ -16,15 +16,19 @@ from itertools import groupby
 from typing import Any, Final
 
 from headrace.sot.chain import DIGEST_BYTES, Position
-from headrace.sot.cql.chains import Chains, Commits
-from headrace.sot.cql.scanning import Scan
-from headrace.sot.cql.session import CqlSession, Patience, Uncertain
-from headrace.sot.cql.settings import CqlSettings, parse_location
+from headrace.sot.cql.chains import Chains, Commits, Scan
+from headrace.sot.cql.session import CqlSession, CqlSettings, Patience, Uncertain, parse_location
 from headrace.sot.cql.tables import FORMAT, META, TABLES, partition
+from headrace.sot.encoding import (
+    from_signed,
+    from_signed32,
+    signed_ranges,
+    to_signed,
+    to_signed32,
+)
 from headrace.sot.exceptions import DamagedLog, NewerLog, StoreMisconfigured
 from headrace.sot.record import U64_MAX
 from headrace.sot.store import Batch, BatchLimits, Block, Head, Outcome, Parked
-from headrace.sot.u64 import from_signed, from_signed32, signed_stretches, to_signed, to_signed32
 from headrace.stopping import STOP, StopEvent
 
 _STEP_BYTES: Final = 512 * 2**10
@@ -52,9 +56,9 @@ class Parking:
         Raises:
             DamagedLog: a body is not the one that was parked.
         """
-        for stretch in signed_stretches(0, U64_MAX):
+        for signed in signed_ranges(0, U64_MAX):
             key = to_signed32(symbol_id)
-            for row in self._session.pages("parked", key, *stretch, page=_PAGE):
+            for row in self._session.pages("parked", key, *signed, page=_PAGE):
                 seq = from_signed(row.seq)
                 if row.body is None or hashlib.sha256(row.body).digest() != row.digest:
                     raise DamagedLog(

@@ -17,9 +17,9 @@ import pyarrow as pa
 from xxhash import xxh3_64_intdigest
 
 from headrace.sot.chain import DIGEST_BYTES, Position
+from headrace.sot.encoding import from_signed
 from headrace.sot.exceptions import DamagedLog
 from headrace.sot.store import Head
-from headrace.sot.u64 import from_signed
 
 FORMAT: Final = 1
 
@@ -134,7 +134,7 @@ _LEAST_NEXT, _MOST_NEXT = 0, 2**64
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """A stretch of one symbol's chain: one partition.
+    """A part of one symbol's chain: one partition.
 
     Attributes:
         number: from 0, without gaps.

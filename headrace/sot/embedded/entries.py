@@ -282,10 +282,10 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class CorruptRange:
-    """A stretch that is not what was written.
+    """A range of the file that is not what was written.
 
     Attributes:
-        offset, end: the stretch; `end` is where the next sound entry begins, or the file ends.
+        offset, end: the range; `end` is where the next sound entry begins, or the file ends.
         entry: whose it is, if one of the two headers still says so.
         check: that entry's check, for the entry behind it.
         reason: how it showed.
@@ -329,7 +329,7 @@ def walk(
     Args:
         descriptor: the open file.
         where: its path, for messages.
-        offset, size: the stretch; an entry begins at `offset`.
+        offset, size: the range; an entry begins at `offset`.
         number, previous_check: of the entry expected there, and of the one before it.
     """
     while offset < size:

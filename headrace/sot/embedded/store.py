@@ -23,14 +23,14 @@ from headrace.sot.embedded.entries import (
     pack_parked,
     unpack_parked,
 )
-from headrace.sot.embedded.index import SymbolIndex
-from headrace.sot.embedded.manifest import (
+from headrace.sot.embedded.files import (
     DEFAULT_VOLUMES,
     FILE_NAME,
     list_volumes,
     load,
     load_or_make,
 )
+from headrace.sot.embedded.index import SymbolIndex
 from headrace.sot.embedded.volume import Volume
 from headrace.sot.exceptions import DamagedLog, StoreMisconfigured, StoreUnavailable
 from headrace.sot.store import Answer, Batch, BatchLimits, Block, Head, Outcome, Parked

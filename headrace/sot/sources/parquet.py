@@ -3,114 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, get_args, get_origin, get_type_hints
 
 import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
+from msgspec import Struct
 
 from headrace.sot.encoding import encode
 from headrace.sot.exceptions import MalformedInput, MalformedRecord
 from headrace.sot.frames import Chunk
-from headrace.sot.sources.plain import PlainRecord, explained, to_record
+from headrace.sot.record import I64, U8, U32, U64, Record
+from headrace.sot.sources.json_lines import PlainRecord, explained, to_record
 
 #: So many rows are read at once, or fewer if they are large.
 _ROWS_AT_ONCE: Final = 2000
 _BYTES_AT_ONCE: Final = 16 * 1024 * 1024
-_U8, _U32, _U64, _I64 = pa.uint8(), pa.uint32(), pa.uint64(), pa.int64()
-_ORDER: Final = [("order_id", _U64), ("user_id", _U64), ("symbol_id", _U32), ("side", _U8)]
+_ARROW: Final[dict[Any, pa.DataType]] = {
+    U8: pa.uint8(),
+    U32: pa.uint32(),
+    U64: pa.uint64(),
+    I64: pa.int64(),
+    str: pa.string(),
+    bytes: pa.binary(),
+}
+
+
+def _columns(kind: type[Struct]) -> list[tuple[str, pa.DataType]]:
+    hints = get_type_hints(kind, include_extras=True)
+    return [(name, _arrow_type(hint)) for name, hint in hints.items()]
+
+
+def _arrow_type(hint: Any) -> pa.DataType:
+    if hint in _ARROW:
+        return _ARROW[hint]
+    if get_origin(hint) is tuple:
+        return pa.list_(_arrow_type(get_args(hint)[0]))
+    return pa.struct(_columns(get_args(hint)[0] if get_args(hint) else hint))  # `X | None` is X
+
+
+def _schema() -> pa.Schema:
+    """The columns of a record; the version of its hash stands beside the hash."""
+    columns = dict(_columns(Record))
+    first = ("output_seq", "symbol_id", "prev_hash", "hash", "hash_version")
+    return pa.schema({**{name: columns[name] for name in first}, **columns})
+
 
 #: What `headrace sot gen --format parquet` writes. Hashes may be left out of an unchained stream.
-SCHEMA: Final = pa.schema(
-    [
-        ("output_seq", _U64),
-        ("symbol_id", _U32),
-        ("prev_hash", _U64),
-        ("hash", _U64),
-        ("hash_version", _U8),
-        (
-            "input",
-            pa.struct(
-                [("input_seq", _U64), ("crc", _U32), ("symbol_id", _U32), ("data", pa.binary())]
-            ),
-        ),
-        (
-            "order_update",
-            pa.struct(
-                [
-                    *_ORDER,
-                    ("kind", _U8),
-                    ("status", _U8),
-                    ("price", _U64),
-                    ("quantity", _U64),
-                    ("filled", _U64),
-                    ("client_order_id", pa.string()),
-                ]
-            ),
-        ),
-        (
-            "trades",
-            pa.list_(
-                pa.struct(
-                    [
-                        ("trade_id", _U64),
-                        ("symbol_id", _U32),
-                        ("taker_side", _U8),
-                        ("price", _U64),
-                        ("quantity", _U64),
-                        ("maker_order_id", _U64),
-                        ("taker_order_id", _U64),
-                        ("maker_user_id", _U64),
-                        ("taker_user_id", _U64),
-                    ]
-                )
-            ),
-        ),
-        (
-            "balance_events",
-            pa.list_(
-                pa.struct(
-                    [
-                        ("user_id", _U64),
-                        ("asset_id", _U32),
-                        ("kind", _U8),
-                        ("delta", _I64),
-                        ("available", _U64),
-                        ("frozen", _U64),
-                    ]
-                )
-            ),
-        ),
-        (
-            "order_placements",
-            pa.list_(
-                pa.struct(
-                    [
-                        *_ORDER,
-                        ("kind", _U8),
-                        ("price", _U64),
-                        ("quantity", _U64),
-                        ("client_order_id", pa.string()),
-                    ]
-                )
-            ),
-        ),
-        (
-            "order_completions",
-            pa.list_(
-                pa.struct(
-                    [
-                        ("order_id", _U64),
-                        ("user_id", _U64),
-                        ("symbol_id", _U32),
-                        ("reason", _U8),
-                        ("filled", _U64),
-                    ]
-                )
-            ),
-        ),
-    ]
-)
+SCHEMA: Final = _schema()
 
 
 def read_parquet(name: str, file: BinaryIO, *, chained: bool = True) -> Iterator[Chunk]:

@@ -9,8 +9,8 @@ from itertools import groupby
 from typing import Final
 
 from headrace.sot.chain import Position
+from headrace.sot.encoding import HASH_BYTES, PREV_HASH
 from headrace.sot.frames import RunIndex
-from headrace.sot.layout import HASH_BYTES, PREV_HASH
 from headrace.sot.store import Batch, BatchLimits, Parked, SotStore
 
 

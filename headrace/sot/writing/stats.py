@@ -14,7 +14,7 @@ NAMED: Final = 100
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """One record, or a stretch of records, that did not go into its chain.
+    """One record, or a range of records, that did not go into its chain.
 
     Attributes:
         kind: `gap`, `link`, `fork`, `hash`, `malformed`, `taken-over`, `damage` or `full`.

@@ -13,9 +13,9 @@ from typing import Final
 
 from headrace.errors import HeadraceError
 from headrace.sot.chain import Position, follow, genesis, link, link_run, why_not_next
+from headrace.sot.encoding import FRAME_HEADER, LENGTH_BYTES, PREV_HASH
 from headrace.sot.exceptions import ChainError, ForkError, GapError, WrongHash
 from headrace.sot.frames import RunIndex, frame
-from headrace.sot.layout import FRAME_HEADER, LENGTH_BYTES, PREV_HASH
 from headrace.sot.store import Batch, BatchLimits, Head, Parked, SotStore
 from headrace.sot.writing.options import WriteOptions
 from headrace.sot.writing.pending import Pending, Piece, SymbolParking, best_first

@@ -100,7 +100,7 @@ def test_what_is_no_source_is_said(tmp_path: Path) -> None:
 def test_frames_may_be_cut_anywhere_by_the_reader(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk_bytes: int
 ) -> None:
-    monkeypatch.setattr("headrace.sot.sources.framed.CHUNK_BYTES", chunk_bytes)
+    monkeypatch.setattr("headrace.sot.sources.reading.CHUNK_BYTES", chunk_bytes)
     path = stream_file(tmp_path / "s", RECORDS)
     assert runs(read(path)) == {s: run_of(RECORDS, s) for s in (1, 2, 3)}
 

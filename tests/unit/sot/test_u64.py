@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.sot.u64 import (
+from headrace.sot.encoding import (
     from_signed,
     from_signed32,
-    signed_stretches,
+    signed_ranges,
     to_signed,
     to_signed32,
 )
@@ -40,13 +40,13 @@ def test_what_is_not_unsigned_is_refused(value: int) -> None:
 
 
 @given(st.lists(U64, max_size=20, unique=True), U64, U64)
-def test_stretches_give_unsigned_order(values: list[int], low: int, high: int) -> None:
+def test_ranges_give_unsigned_order(values: list[int], low: int, high: int) -> None:
     with sqlite3.connect(":memory:") as db:
         db.execute("CREATE TABLE t (seq INTEGER PRIMARY KEY)")
         db.executemany("INSERT INTO t VALUES (?)", [(to_signed(value),) for value in values])
         read = [
             from_signed(seq)
-            for first, last in signed_stretches(low, high)
+            for first, last in signed_ranges(low, high)
             for (seq,) in db.execute(
                 "SELECT seq FROM t WHERE seq BETWEEN ? AND ? ORDER BY seq", (first, last)
             )

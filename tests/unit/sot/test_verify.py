@@ -8,7 +8,7 @@ import pytest
 from support.sot_chains import Chain
 from support.sot_streams import made, written
 
-from headrace.sot import stretches
+from headrace.sot import verify
 from headrace.sot.chain import Position
 from headrace.sot.embedded.entries import Kind, make
 from headrace.sot.embedded.store import EmbeddedStore
@@ -37,7 +37,7 @@ def test_an_empty_store_is_good(tmp_path: Path) -> None:
 def test_everything_is_recomputed(
     store: EmbeddedStore, processes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stretches, "_STRETCH_RECORDS", 70)
+    monkeypatch.setattr(verify, "_RANGE_RECORDS", 70)
     reported: list[object] = []
     report = verify_store(store, processes=processes, on_verdict=reported.append)
     assert report.good

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace.sot.cql.settings import PASSWORD_VARIABLE, USERNAME_VARIABLE, parse_location
+from headrace.sot.cql.session import PASSWORD_VARIABLE, USERNAME_VARIABLE, parse_location
 from headrace.sot.cql.tables import BadPayload, Payload, compress, decompress
 from headrace.sot.exceptions import StoreMisconfigured
 

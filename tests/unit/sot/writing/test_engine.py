@@ -19,10 +19,9 @@ from headrace.sot.embedded.store import EmbeddedStore
 from headrace.sot.exceptions import StoreUnavailable
 from headrace.sot.store import Batch, BatchLimits, Head, Outcome
 from headrace.sot.verify import verify_store
-from headrace.sot.writing.engine import Engine
+from headrace.sot.writing.engine import Engine, Shard, SymbolQueue
 from headrace.sot.writing.messages import Ack
 from headrace.sot.writing.options import WriteOptions
-from headrace.sot.writing.shard import Shard, SymbolQueue
 from headrace.sot.writing.write import write_stream
 from headrace.stopping import StopEvent
 
@@ -257,7 +256,8 @@ def test_a_writer_process_that_is_killed_ends_the_write(tmp_path: Path) -> None:
             killed.set()
             import psutil
 
-            workers = [c for c in psutil.Process().children() if "worker" in " ".join(c.cmdline())]
+            children = psutil.Process().children()
+            workers = [c for c in children if "headrace.sot.writing.pool" in c.cmdline()]
             os.kill(workers[0].pid, signal.SIGKILL)
 
     records = made(60_000, symbols=4)

@@ -20,6 +20,7 @@ from xxhash import xxh3_64_intdigest
 
 from headrace.errors import ConfigurationError
 from headrace.locks import sqlite_holders
+from headrace.sot.encoding import HASH_BYTES, HEADER, check_body, from_signed, to_signed
 from headrace.sot.exceptions import (
     ChainError,
     DamagedLog,
@@ -32,9 +33,7 @@ from headrace.sot.exceptions import (
     WrongLink,
 )
 from headrace.sot.frames import identity
-from headrace.sot.layout import HASH_BYTES, HEADER, check_body
 from headrace.sot.record import HASH_XXH3_V1
-from headrace.sot.u64 import from_signed, to_signed
 
 
 class Phase(StrEnum):

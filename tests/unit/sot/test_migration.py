@@ -26,9 +26,8 @@ from headrace.sot.exceptions import (
 )
 from headrace.sot.frames import STREAM_MAGIC, bodies, frame, identity, join
 from headrace.sot.gen import StreamSpec, generate
-from headrace.sot.migration.backfill import Backfill, compare, relinked
-from headrace.sot.migration.migrate import Migration
-from headrace.sot.migration.old_log import OldLog, Phase, WrongPhase
+from headrace.sot.migration import Backfill, Migration, compare, relinked
+from headrace.sot.old_log import OldLog, Phase, WrongPhase
 from headrace.sot.recover import recover
 from headrace.sot.requests import MigrateRequest
 from headrace.sot.store import Batch, Outcome
