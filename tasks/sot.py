@@ -24,10 +24,7 @@ from tasks.prefect_defaults import task
 from tasks.sot_run import SotRun, sot_run_of
 
 
-@task(
-    name="verify-log",
-    description="Recompute hashes, links and digests from content.",
-)
+@task(name="verify-log", description="Recompute hashes, links and digests from content.")
 def verify_log(run: str) -> SotReport:
     """Verify as the run's request says; what is wrong is in the report."""
     under_way = sot_run_of(run)
@@ -36,10 +33,7 @@ def verify_log(run: str) -> SotReport:
     return _verified(under_way, request)
 
 
-@task(
-    name="replay-log",
-    description="Write every verified record in the order of the replay.",
-)
+@task(name="replay-log", description="Write every verified record in the order of the replay.")
 def replay_log(run: str) -> RecoverReport:
     """Replay as the run's request says; what could not be replayed is in the report."""
     under_way = sot_run_of(run)

@@ -98,7 +98,7 @@ class Writing:
     def _acked(self, acks: list[Ack]) -> None:
         with self._mutex:
             for ack in acks:
-                self._heads[ack.symbol_id] = Position(ack.end, ack.hash, ack.digest)
+                self._heads[ack.symbol_id] = ack.after.position
         self._run.progress.add(sum(ack.end - ack.first_seq for ack in acks))
         if metrics := self._run.metrics:
             shards = self._options.shards

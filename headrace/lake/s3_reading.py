@@ -295,11 +295,7 @@ def parse_listing(content: bytes) -> dict[str, Any]:
 
         page: dict[str, Any] = {
             "Contents": [
-                {
-                    "Key": plain(item, "Key"),
-                    "Size": int(plain(item, "Size")),
-                    "LastModified": _moment(item.findtext(f"{space}LastModified")),
-                }
+                {"Key": plain(item, "Key"), "Size": int(plain(item, "Size"))}
                 for item in root.iter(f"{space}Contents")
             ],
             "CommonPrefixes": [
@@ -314,10 +310,6 @@ def parse_listing(content: bytes) -> dict[str, Any]:
     except (ElementTree.ParseError, ValueError) as error:
         raise ResponseParserError(f"the listing cannot be read: {error}") from error
     return page
-
-
-def _moment(text: str | None) -> datetime | None:
-    return datetime.fromisoformat(unquote_plus(text)) if text else None
 
 
 def _refusal(operation: str, answer: Reply) -> ClientError:

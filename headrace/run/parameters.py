@@ -7,8 +7,10 @@ looks like this:
 
     dry_run: Annotated[
         bool,
-        Field(title="Plan only", description="Plan only: pages, requests.", examples=[True]),
+        about("Plan only", "Plan only: pages, requests.", True),
     ] = False
+
+Bounds stand in a `Field` of their own beside it.
 
 Where the form takes something simpler than the request holds (a text for a moment in time, 0 for
 "no limit"), `Form` beside it says what.
@@ -25,6 +27,11 @@ from pydantic.fields import FieldInfo
 
 from headrace.errors import ConfigurationError
 from headrace.settings import load_settings
+
+
+def about(title: str, description: str, *examples: Any) -> Any:
+    """What explains a parameter, in forms and in the help."""
+    return Field(title=title, description=description, examples=list(examples))
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +98,6 @@ class Parameters(BaseModel):
 
     #: Fields that no form shows and no option sets.
     internal: ClassVar[frozenset[str]] = frozenset()
-    #: Whether the fields of this class stand before those of all others.
-    leading: ClassVar[bool] = False
 
     @model_validator(mode="before")
     @classmethod
@@ -124,9 +129,9 @@ class Parameters(BaseModel):
     @classmethod
     def parameters(cls) -> Iterator[Parameter]:
         """Every parameter, those of the pipeline itself before those that it shares with others."""
-        kinds = sorted(cls.__mro__, key=lambda kind: not vars(kind).get("leading", False))
-        names = (name for kind in kinds for name in vars(kind).get("__annotations__", ()))
-        for name in dict.fromkeys(names):
+        for name in dict.fromkeys(
+            n for kind in cls.__mro__ for n in vars(kind).get("__annotations__", ())
+        ):
             if name in cls.model_fields and name not in cls.internal:
                 yield _parameter(name, cls.model_fields[name])
 

@@ -19,6 +19,7 @@ import hashlib
 from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 from xxhash import xxh3_64_intdigest
 
 from headrace.sot.encoding import (
@@ -76,6 +77,24 @@ class Position:
     def full(self) -> bool:
         """Whether no sequence is left."""
         return self.next_seq > U64_MAX
+
+
+class SentPosition(msgspec.Struct, frozen=True, array_like=True):
+    """A position between processes; its sequence is text, since it may be 2**64."""
+
+    next_seq: str
+    hash: int
+    digest: bytes
+
+    @classmethod
+    def of(cls, position: Position) -> SentPosition:
+        """The form in which a position is sent."""
+        return cls(str(position.next_seq), position.hash, position.digest)
+
+    @property
+    def position(self) -> Position:
+        """The position again."""
+        return Position(int(self.next_seq), self.hash, self.digest)
 
 
 def genesis(symbol_id: int, first_seq: int = DEFAULT_FIRST_SEQ) -> Position:

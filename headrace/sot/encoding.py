@@ -284,12 +284,7 @@ def _refuse(record: Record, error: Exception) -> NoReturn:
     raise MalformedRecord("", f"cannot be encoded: {error}") from error
 
 
-_RANGES: Final = {
-    U8: (0, U8_MAX),
-    U32: (0, U32_MAX),
-    U64: (0, U64_MAX),
-    I64: (I64_MIN, I64_MAX),
-}
+_RANGES: Final = {U8: (0, U8_MAX), U32: (0, U32_MAX), U64: (0, U64_MAX), I64: (I64_MIN, I64_MAX)}
 
 
 def _refuse_value_out_of_range(item: Struct, prefix: str = "") -> None:

@@ -6,12 +6,15 @@ and pipes hold. A `Chunk` is what every reader yields: some records, gathered by
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeVar
 
 from headrace.sot.encoding import FRAME_ROUTE, LENGTH, LENGTH_BYTES, MAX_BODY_BYTES, MIN_FRAME_BYTES
 from headrace.sot.exceptions import MalformedRecord
+
+Item = TypeVar("Item")
 
 #: Six letters and the version of the framing, u16 little endian.
 STREAM_NAME: Final = b"HRSOTS"
@@ -120,21 +123,27 @@ class RunIndex:
         start = self._offsets[seq - self.first_seq]
         size = min(len(self.run) - start, len(run) - offset)
         # Only whole frames count: cut back to the last border within both.
-        last = self._last_border(start + size)
+        last = bisect_right(self._offsets, start + size) - 1
         size = self._offsets[last] - start
         if size <= 0 or self.run[start : start + size] != run[offset : offset + size]:
             return 0, 0
         return last - (seq - self.first_seq), size
 
-    def _last_border(self, offset: int) -> int:
-        low, high = 0, len(self._offsets) - 1
-        while low < high:
-            middle = (low + high + 1) // 2
-            if self._offsets[middle] <= offset:
-                low = middle
-            else:
-                high = middle - 1
-        return low
+
+def in_groups(
+    items: Iterable[Item], most: int, most_bytes: int, size_of: Callable[[Item], int]
+) -> Iterator[list[Item]]:
+    """Items in groups of so many, and of so many bytes; one that is larger makes its own group."""
+    group: list[Item] = []
+    size_bytes = 0
+    for item in items:
+        if group and (len(group) >= most or size_bytes + size_of(item) > most_bytes):
+            yield group
+            group, size_bytes = [], 0
+        group.append(item)
+        size_bytes += size_of(item)
+    if group:
+        yield group
 
 
 #: What a reader reads at once. Chunks this large keep the work per record small; several of them

@@ -462,11 +462,7 @@ class Migration:
         if old.phase() not in (Phase.DUAL, Phase.NEW):
             raise WrongPhase("backfill", old.phase())
         added = Backfill(
-            old,
-            self.new,
-            batch=self.request.batch,
-            on_records=self.on_records,
-            stop=self.stop,
+            old, self.new, batch=self.request.batch, on_records=self.on_records, stop=self.stop
         ).run()
         self.details["added"] = added
         self.message = f"{added:,} records added to the new log"

@@ -20,17 +20,16 @@ from xxhash import xxh3_64_intdigest
 
 from headrace.errors import ConfigurationError
 from headrace.locks import sqlite_holders
+from headrace.sot.chain import Position, why_not_next
 from headrace.sot.encoding import HASH_BYTES, HEADER, check_body, from_signed, to_signed
 from headrace.sot.exceptions import (
     ChainError,
     DamagedLog,
     ForkError,
-    GapError,
     MalformedRecord,
     StoreMisconfigured,
     StoreUnavailable,
     WrongHash,
-    WrongLink,
 )
 from headrace.sot.frames import identity
 from headrace.sot.record import HASH_XXH3_V1
@@ -105,14 +104,6 @@ CREATE TABLE IF NOT EXISTS migration (name TEXT PRIMARY KEY, value TEXT NOT NULL
 
 
 @dataclass(frozen=True, slots=True)
-class OldHead:
-    """The old chain's end; sequences begin at 1 and stay below 2**63."""
-
-    next_seq: int = 1
-    hash: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class Cursor:
     """How far the new log is known to hold the old one.
 
@@ -123,6 +114,11 @@ class Cursor:
 
     old_next: int = 1
     next_seqs: dict[int, int] = field(default_factory=dict)
+
+
+def _old_head(next_seq: int = 1, hash_: int = 0) -> Position:
+    """The old chain's end, which has no digest; sequences begin at 1 and stay below 2**63."""
+    return Position(next_seq, hash_, b"")
 
 
 class OldLog:
@@ -172,7 +168,7 @@ class OldLog:
             self._note(db, "phase", goal.value)
         return goal
 
-    def head(self) -> OldHead:
+    def head(self) -> Position:
         """The chain's end."""
         with self._opened() as db:
             return self._head(db)
@@ -224,7 +220,8 @@ class OldLog:
                     if seq < head.next_seq:
                         self._refuse_other(db, seq, symbol_id, body)
                         continue
-                    _refuse_unlinked(symbol_id, seq, prev_hash, head)
+                    if unlinked := why_not_next(symbol_id, seq, prev_hash, head):
+                        raise unlinked
                 except MalformedRecord as error:
                     symbol_id, seq = identity(body)
                     reason = f"symbol {symbol_id}, seq {seq}: {error.message}"
@@ -234,7 +231,7 @@ class OldLog:
                     refused = error
                     break
                 rows.append((to_signed(seq), to_signed(hash_), to_signed(prev_hash), body))
-                head = OldHead(seq + 1, hash_)
+                head = _old_head(seq + 1, hash_)
             db.executemany("INSERT INTO engine_output_log VALUES (?, ?, ?, ?)", rows)
         if refused is not None:
             raise refused
@@ -292,12 +289,12 @@ class OldLog:
         if row is None or row[0] != body:
             raise ForkError(symbol_id, seq, "the old log has another output there, which it keeps")
 
-    def _head(self, db: sqlite3.Connection) -> OldHead:
+    def _head(self, db: sqlite3.Connection) -> Position:
         query = "SELECT output_seq, hash FROM engine_output_log ORDER BY 1 DESC LIMIT 1"
         row = db.execute(query).fetchone()
         if row and type(row[1]) is not int:
             raise self._damaged(row[0], row[0], "its columns are not integers and bytes")
-        return OldHead(row[0] + 1, from_signed(row[1])) if row else OldHead()
+        return _old_head(row[0] + 1, from_signed(row[1])) if row else _old_head()
 
     def _phase(self, db: sqlite3.Connection) -> Phase:
         text = self._noted(db, "phase")
@@ -361,10 +358,3 @@ def _checked(body: bytes) -> tuple[int, int, int, int]:
     if version == HASH_XXH3_V1 and xxh3_64_intdigest(body[HASH_BYTES:]) != hash_:
         raise WrongHash(symbol_id, seq, "its hash is not that of its content")
     return seq, hash_, prev_hash, symbol_id
-
-
-def _refuse_unlinked(symbol_id: int, seq: int, prev_hash: int, head: OldHead) -> None:
-    if seq != head.next_seq:
-        raise GapError(symbol_id, seq, head.next_seq)
-    if prev_hash != head.hash:
-        raise WrongLink(symbol_id, seq, f"prev_hash is {prev_hash:016x}, not {head.hash:016x}")

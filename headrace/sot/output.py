@@ -21,7 +21,7 @@ from headrace.errors import ConfigurationError
 from headrace.output import abandon_stdout
 from headrace.sot.encoding import LENGTH, decode
 from headrace.sot.exceptions import StoreUnavailable
-from headrace.sot.frames import STREAM_MAGIC
+from headrace.sot.frames import STREAM_MAGIC, in_groups
 from headrace.sot.sources.parquet import SCHEMA
 from headrace.sot.sources.reading import Format
 
@@ -106,7 +106,7 @@ def check_target(out: str) -> None:
         raise ConfigurationError(f"the folder of {out} does not exist", hint="Make it first")
 
 
-#: A bunch ends with so many records, or so many bytes: one record may have 16 MiB.
+#: A group has so many records, or so many bytes: one record may have 16 MiB.
 _TOGETHER: Final = 2000
 _TOGETHER_BYTES: Final = 4 * 1024 * 1024
 
@@ -115,9 +115,9 @@ def write_frames(bodies: Iterable[bytes], out: BinaryIO) -> int:
     """Write a framed stream; how many records."""
     out.write(STREAM_MAGIC)
     records = 0
-    for bunch in _bunches(bodies):
-        out.write(b"".join(LENGTH.pack(len(body)) + body for body in bunch))
-        records += len(bunch)
+    for group in in_groups(bodies, _TOGETHER, _TOGETHER_BYTES, len):
+        out.write(b"".join(LENGTH.pack(len(body)) + body for body in group))
+        records += len(group)
     return records
 
 
@@ -125,9 +125,9 @@ def write_json_lines(bodies: Iterable[bytes], out: BinaryIO) -> int:
     """Write one JSON object per line; how many records."""
     encode = msgspec.json.Encoder().encode
     records = 0
-    for bunch in _bunches(bodies):
-        out.write(b"".join(encode(decode(body)) + b"\n" for body in bunch))
-        records += len(bunch)
+    for group in in_groups(bodies, _TOGETHER, _TOGETHER_BYTES, len):
+        out.write(b"".join(encode(decode(body)) + b"\n" for body in group))
+        records += len(group)
     return records
 
 
@@ -135,11 +135,11 @@ def write_parquet(bodies: Iterable[bytes], out: BinaryIO) -> int:
     """Write Parquet; how many records."""
     records = 0
     with pq.ParquetWriter(out, SCHEMA, compression="zstd") as writer:
-        for bunch in _bunches(bodies):
+        for group in in_groups(bodies, _TOGETHER, _TOGETHER_BYTES, len):
             # Bytes stay bytes: base64 is JSON's need alone.
-            rows = [msgspec.to_builtins(decode(body), builtin_types=(bytes,)) for body in bunch]
+            rows = [msgspec.to_builtins(decode(body), builtin_types=(bytes,)) for body in group]
             writer.write_table(pa.Table.from_pylist(rows, schema=SCHEMA))
-            records += len(bunch)
+            records += len(group)
     return records
 
 
@@ -148,16 +148,3 @@ WRITERS: Final[dict[Format, Callable[[Iterable[bytes], BinaryIO], int]]] = {
     Format.JSON_LINES: write_json_lines,
     Format.PARQUET: write_parquet,
 }
-
-
-def _bunches(bodies: Iterable[bytes]) -> Iterator[list[bytes]]:
-    bunch: list[bytes] = []
-    size = 0
-    for body in bodies:
-        bunch.append(body)
-        size += len(body)
-        if len(bunch) == _TOGETHER or size >= _TOGETHER_BYTES:
-            yield bunch
-            bunch, size = [], 0
-    if bunch:
-        yield bunch

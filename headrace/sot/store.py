@@ -29,6 +29,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import groupby
 from typing import Protocol
 
 from headrace.sot.chain import Position
@@ -140,6 +141,13 @@ class BatchLimits:
     records: int
     size_bytes: int
     together: int = 1
+
+
+def by_symbol(records: Iterable[Parked]) -> Iterator[tuple[int, list[Parked]]]:
+    """Parked records by their symbol, ascending."""
+    ordered = sorted(records, key=lambda record: record.symbol_id)
+    for symbol_id, group in groupby(ordered, lambda record: record.symbol_id):
+        yield symbol_id, list(group)
 
 
 class SotStore(Protocol):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from headrace.sot.chain import Position, follow, genesis
 from headrace.sot.encoding import FRAME_HEADER, LENGTH_BYTES
 from headrace.sot.exceptions import DamagedLog
+from headrace.sot.frames import RunIndex
 from headrace.sot.record import HASH_XXH3_V1
 from headrace.sot.store import Block, Head, SotStore
 
@@ -76,7 +77,7 @@ def verified_runs(store: SotStore, chain: ChainEnd) -> Iterator[tuple[bytes, Pos
 
 
 def _checked(block: Block, position: Position, end: int | None) -> tuple[bytes, Position]:
-    """The block's records before `end`, found good.
+    """The frames of a block that goes on from `position`, those before `end`.
 
     Raises:
         DamagedLog: nothing of it can be trusted.
@@ -91,25 +92,17 @@ def _checked(block: Block, position: Position, end: int | None) -> tuple[bytes, 
             seq=position.next_seq,
             last_seq=max(position.next_seq, block.first_seq - 1),
         )
-    followed = follow(block.frames, 0, symbol_id, position)
-    reached = followed.position
-    if followed.offset != len(block.frames):
-        reason = str(followed.error) if followed.error else "a record of another symbol"
+    try:
+        reached = verify_block(block, position, last_seq + 1)
+    except CorruptBlock as corrupt:
+        seq = corrupt.position.next_seq
+        good, _ = _up_to(block.frames, symbol_id, position, seq)
         raise _Broken(
-            _trusted(block.frames[: followed.offset], symbol_id, position),
+            _trusted(good, symbol_id, position),
             DamagedLog(
-                block.where, reason, symbol_id=symbol_id, seq=reached.next_seq, last_seq=last_seq
+                block.where, corrupt.damage.reason, symbol_id=symbol_id, seq=seq, last_seq=last_seq
             ),
-        )
-    if block.after is not None and reached != block.after:
-        # Sound links, but not what was written: which record was changed cannot be said.
-        raise DamagedLog(
-            block.where,
-            "its records do not have the digest that was stored with them",
-            symbol_id=symbol_id,
-            seq=block.first_seq,
-            last_seq=last_seq,
-        )
+        ) from None
     if end is None or reached.next_seq <= end:
         return block.frames, reached
     return _up_to(block.frames, symbol_id, position, end)
@@ -222,10 +215,81 @@ def below_floors(store: SotStore, floors: Mapping[int, Position]) -> Iterator[Da
             head = store.head(symbol_id)
             if head is None:
                 raise DamagedLog(
-                    store.location,
-                    "the symbol was written here, and is gone",
-                    symbol_id=symbol_id,
+                    store.location, "the symbol was written here, and is gone", symbol_id=symbol_id
                 )
             check_floor(store, ChainEnd(symbol_id, head, floor=floor))
         except DamagedLog as damage:
             yield damage
+
+
+def verify_block_alone(block: Block, before: Position | None) -> DamagedLog | None:
+    """A block by itself: everything but, without `before`, the digest."""
+    start = before
+    if start is None:
+        start = Position(block.first_seq, _first_prev_hash(block), bytes(32))
+    try:
+        verify_block(block, start, block.first_seq + block.count, digest=before is not None)
+    except CorruptBlock as error:
+        return error.damage
+    return None
+
+
+class CorruptBlock(Exception):
+    """A block that is good up to `position`, and what is wrong behind it."""
+
+    def __init__(self, position: Position, damage: DamagedLog) -> None:
+        super().__init__(damage.message)
+        self.position = position
+        self.damage = damage
+
+
+def verify_block(block: Block, position: Position, end: int, *, digest: bool = True) -> Position:
+    """The position behind a block, or behind the part of it that lies before `end`."""
+    symbol_id, seq = block.symbol_id, position.next_seq
+    last = block.first_seq + block.count - 1
+
+    def corrupt(at: Position, reason: str) -> CorruptBlock:
+        return CorruptBlock(
+            at,
+            DamagedLog(
+                block.where, reason, symbol_id=symbol_id, seq=at.next_seq, last_seq=at.next_seq
+            ),
+        )
+
+    if not block.first_seq <= seq <= last:
+        raise corrupt(position, f"a block with seq {block.first_seq} to {last} stands there")
+    offset = 0
+    if seq > block.first_seq:
+        offset = _offset_of(block, seq)
+    followed = follow(block.frames, offset, symbol_id, position, max_records=end - seq)
+    if followed.error is not None:
+        raise corrupt(followed.position, followed.error.message)
+    whole = followed.offset == len(block.frames)
+    if not whole and followed.position.next_seq < min(end, last + 1):
+        raise corrupt(followed.position, "another symbol's record stands there")
+    if whole and followed.position.next_seq != last + 1:
+        raise corrupt(followed.position, f"the block ends there, not with seq {last}")
+    if whole and digest and block.after is not None and block.after != followed.position:
+        raise CorruptBlock(
+            position,
+            DamagedLog(
+                block.where,
+                "the chain of digests does not lead to what the block says of itself",
+                symbol_id=symbol_id,
+                seq=seq,
+                last_seq=last,
+            ),
+        )
+    return followed.position
+
+
+def _offset_of(block: Block, seq: int) -> int:
+    index = RunIndex(block.first_seq, block.frames)
+    return sum(len(index.frame(before)) for before in range(block.first_seq, seq))
+
+
+def _first_prev_hash(block: Block) -> int:
+    if len(block.frames) < FRAME_HEADER.size:
+        return 0
+    prev_hash: int = FRAME_HEADER.unpack_from(block.frames)[7]
+    return prev_hash

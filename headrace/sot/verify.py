@@ -8,7 +8,6 @@ verdicts out.
 from __future__ import annotations
 
 import logging
-import os
 import random
 import subprocess
 import sys
@@ -21,33 +20,28 @@ from typing import Final
 
 import msgspec
 
-from headrace.sot.chain import Position, follow, genesis
-from headrace.sot.encoding import FRAME_HEADER
+from headrace.sot.chain import Position, SentPosition, genesis
 from headrace.sot.exceptions import DamagedLog, StoreUnavailable
-from headrace.sot.frames import RunIndex
 from headrace.sot.opening import is_embedded, open_store
-from headrace.sot.store import Block, Head, SotStore
-from headrace.sot.writing.options import processors
+from headrace.sot.store import Head, SotStore
+from headrace.sot.verified_chain import CorruptBlock, verify_block, verify_block_alone
+from headrace.sot.writing.options import child_environment, processors
 
 
 class ChainRange(msgspec.Struct, frozen=True):
     """From a position to a position; both were read from the store, and neither is believed.
 
-    Sequences are text: they go up to 2**64, which MessagePack and JSON do not carry everywhere.
-
-    Attributes:
-        start, end: `next_seq` of the two.
-        start_hash, start_digest: what the chain has before it.
-        end_hash, end_digest: what it has to have behind it; None if the store keeps nothing there.
+    The digest of `end` is empty if the store keeps nothing there.
     """
 
     symbol_id: int
-    start: str
-    start_hash: int
-    start_digest: bytes
-    end: str
-    end_hash: int
-    end_digest: bytes | None
+    start: SentPosition
+    end: SentPosition
+
+    @property
+    def count(self) -> int:
+        """How many records."""
+        return int(self.end.next_seq) - int(self.start.next_seq)
 
 
 class Verdict(msgspec.Struct):
@@ -57,39 +51,32 @@ class Verdict(msgspec.Struct):
         records: how many were recomputed and found good, from its beginning.
         good_until: the sequence of the first record that is not proven good.
         damage: the first damage, as one line; None if there is none.
-        last_seq: the last record that is concerned, if it is known.
     """
 
     symbol_id: int
     records: int
     good_until: str
     damage: str | None = None
-    last_seq: str | None = None
 
 
 def verify_range(store: SotStore, chain_range: ChainRange) -> Verdict:
     """Recompute every record of a range: framing, form, sequence, link, hash and digest."""
-    position = Position(int(chain_range.start), chain_range.start_hash, chain_range.start_digest)
-    first, end = position.next_seq, int(chain_range.end)
+    position = chain_range.start.position
+    first, end = position.next_seq, int(chain_range.end.next_seq)
     symbol_id = chain_range.symbol_id
 
     def verdict(damage: DamagedLog | None = None) -> Verdict:
-        return Verdict(
-            symbol_id,
-            position.next_seq - first,
-            str(position.next_seq),
-            damage.message if damage else None,
-            str(damage.last_seq) if damage and damage.last_seq is not None else None,
-        )
+        good = position.next_seq - first
+        return Verdict(symbol_id, good, str(position.next_seq), damage.message if damage else None)
 
     if first == end:
         return verdict()
     try:
         for block in store.scan(symbol_id, from_seq=first, to_seq=end - 1):
-            position = _verify_block(block, position, end)
+            position = verify_block(block, position, end)
             if position.next_seq >= end:
                 break
-    except _CorruptBlock as error:
+    except CorruptBlock as error:
         position = error.position
         return verdict(error.damage)
     except DamagedLog as error:
@@ -99,79 +86,8 @@ def verify_range(store: SotStore, chain_range: ChainRange) -> Verdict:
     return verdict(_end_damage(store, chain_range, position))
 
 
-def verify_block_alone(block: Block, before: Position | None) -> DamagedLog | None:
-    """A block by itself: everything but, without `before`, the digest."""
-    start = before
-    if start is None:
-        start = Position(block.first_seq, _first_prev_hash(block), bytes(32))
-    try:
-        _verify_block(block, start, block.first_seq + block.count, digest=before is not None)
-    except _CorruptBlock as error:
-        return error.damage
-    return None
-
-
-class _CorruptBlock(Exception):
-    def __init__(self, position: Position, damage: DamagedLog) -> None:
-        super().__init__(damage.message)
-        self.position = position
-        self.damage = damage
-
-
-def _verify_block(block: Block, position: Position, end: int, *, digest: bool = True) -> Position:
-    """The position behind a block, or behind the part of it that lies before `end`."""
-    symbol_id, seq = block.symbol_id, position.next_seq
-    last = block.first_seq + block.count - 1
-
-    def corrupt(at: Position, reason: str) -> _CorruptBlock:
-        return _CorruptBlock(
-            at,
-            DamagedLog(
-                block.where, reason, symbol_id=symbol_id, seq=at.next_seq, last_seq=at.next_seq
-            ),
-        )
-
-    if not block.first_seq <= seq <= last:
-        raise corrupt(position, f"a block with seq {block.first_seq} to {last} stands there")
-    offset = 0
-    if seq > block.first_seq:
-        offset = _offset_of(block, seq)
-    followed = follow(block.frames, offset, symbol_id, position, max_records=end - seq)
-    if followed.error is not None:
-        raise corrupt(followed.position, followed.error.message)
-    whole = followed.offset == len(block.frames)
-    if not whole and followed.position.next_seq < min(end, last + 1):
-        raise corrupt(followed.position, "another symbol's record stands there")
-    if whole and followed.position.next_seq != last + 1:
-        raise corrupt(followed.position, f"the block ends there, not with seq {last}")
-    if whole and digest and block.after is not None and block.after != followed.position:
-        raise _CorruptBlock(
-            position,
-            DamagedLog(
-                block.where,
-                "the chain of digests does not lead to what the block says of itself",
-                symbol_id=symbol_id,
-                seq=seq,
-                last_seq=last,
-            ),
-        )
-    return followed.position
-
-
-def _offset_of(block: Block, seq: int) -> int:
-    index = RunIndex(block.first_seq, block.frames)
-    return sum(len(index.frame(before)) for before in range(block.first_seq, seq))
-
-
-def _first_prev_hash(block: Block) -> int:
-    if len(block.frames) < FRAME_HEADER.size:
-        return 0
-    prev_hash: int = FRAME_HEADER.unpack_from(block.frames)[7]
-    return prev_hash
-
-
 def _end_damage(store: SotStore, chain_range: ChainRange, position: Position) -> DamagedLog | None:
-    end = int(chain_range.end)
+    end = int(chain_range.end.next_seq)
     if position.next_seq < end:
         return DamagedLog(
             store.location,
@@ -180,9 +96,7 @@ def _end_damage(store: SotStore, chain_range: ChainRange, position: Position) ->
             seq=position.next_seq,
             last_seq=end - 1,
         )
-    if chain_range.end_digest is None:
-        return None
-    if position != Position(end, chain_range.end_hash, chain_range.end_digest):
+    if chain_range.end.digest and position != chain_range.end.position:
         return DamagedLog(
             store.location,
             "the chain does not lead to the digest that the store has for its end",
@@ -214,7 +128,7 @@ def plan_symbol(store: SotStore, head: Head, mode: Mode) -> Iterator[ChainRange]
             start = verified
     while start.next_seq < head.position.next_seq:
         end = _cut(store, head, start.next_seq + _RANGE_RECORDS)
-        yield _chain_range(head.symbol_id, start, end)
+        yield ChainRange(head.symbol_id, SentPosition.of(start), SentPosition.of(end))
         start = end
 
 
@@ -231,10 +145,10 @@ def share_out(ranges: Iterable[ChainRange], count: int) -> list[list[ChainRange]
     """The ranges in about equal shares, the longest first."""
     shares: list[list[ChainRange]] = [[] for _ in range(count)]
     loads = [0] * count
-    for chain_range in sorted(ranges, key=lambda s: int(s.start) - int(s.end)):
+    for chain_range in sorted(ranges, key=lambda each: -each.count):
         lightest = loads.index(min(loads))
         shares[lightest].append(chain_range)
-        loads[lightest] += int(chain_range.end) - int(chain_range.start)
+        loads[lightest] += chain_range.count
     return shares
 
 
@@ -250,18 +164,6 @@ def _cut(store: SotStore, head: Head, seq: int) -> Position:
     if after is None or not seq < after.next_seq <= head.position.next_seq:
         return head.position
     return after
-
-
-def _chain_range(symbol_id: int, start: Position, end: Position) -> ChainRange:
-    return ChainRange(
-        symbol_id,
-        str(start.next_seq),
-        start.hash,
-        start.digest,
-        str(end.next_seq),
-        end.hash,
-        end.digest,
-    )
 
 
 log = logging.getLogger(__name__)
@@ -392,13 +294,7 @@ def _prefix(store: SotStore, error: DamagedLog, into: SymbolReport) -> list[Chai
     start = genesis(into.symbol_id, first.first_seq)
     return [
         ChainRange(
-            into.symbol_id,
-            str(start.next_seq),
-            start.hash,
-            start.digest,
-            str(error.seq),
-            end_hash=0,
-            end_digest=None,
+            into.symbol_id, SentPosition.of(start), SentPosition(str(error.seq), 0, digest=b"")
         )
     ]
 
@@ -433,7 +329,7 @@ def _in_child(
         [sys.executable, "-m", "headrace.sot.verify"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        env=_child_environment(),
+        env=child_environment(),
     )
     verdicts: list[Verdict] = []
     with child:
@@ -507,11 +403,6 @@ def _verify_sample(store: SotStore, head: Head, blocks: int, seed: int, into: Sy
         into.records += block.count
         seen_to = block.first_seq + block.count
     into.good_until = head.position.next_seq
-
-
-def _child_environment() -> dict[str, str]:
-    """The environment in which a child finds the same modules as this process."""
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
 
 
 def main() -> None:

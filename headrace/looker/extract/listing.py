@@ -31,12 +31,7 @@ from headrace.looker.extract.report import RangeReceipt
 from headrace.looker.extract.writer import Batch, Ticket
 from headrace.looker.vault import ITEM, PAGE, Failed, Item, Page, item_of, page_key
 from headrace.stopping import StopEvent, Stopped
-from headrace.wire.exceptions import (
-    BadAnswer,
-    RequestError,
-    RequestTimeout,
-    RetriesExhausted,
-)
+from headrace.wire.exceptions import BadAnswer, RequestError, RequestTimeout, RetriesExhausted
 
 
 @dataclass

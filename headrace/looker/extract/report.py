@@ -88,14 +88,7 @@ class TypeReceipt:
         return {
             "type": self.type,
             "status": self.status.value,
-            "items": self.items,
-            "new": self.new,
-            "changed": self.changed,
-            "unchanged": self.unchanged,
-            "returned": self.returned,
-            "deleted": self.deleted,
-            "requests": self.requests,
-            "complete": self.complete,
+            **{name: getattr(self, name) for name in ("items", *_DONE, "complete")},
             "missing": list(self.missing),
             "failures": list(self.failures),
             "error": self.error or None,
@@ -103,14 +96,11 @@ class TypeReceipt:
 
     def as_row(self) -> dict[str, Any]:
         """One row of the table in the UI: short values for people."""
+        counts = ("items", "new", "changed", "unchanged", "deleted")
         return {
             "type": self.type,
             "status": self.status.value,
-            "items": self.items,
-            "new": self.new,
-            "changed": self.changed,
-            "unchanged": self.unchanged,
-            "deleted": self.deleted,
+            **{name: getattr(self, name) for name in counts},
             "missing ranges": ", ".join(self.missing),
             "failed items": len(self.failures),
             "error": self.error,

@@ -9,14 +9,14 @@ from typing import Annotated, Any
 
 from pydantic import Field, field_validator, model_validator
 
-from headrace.lake.names import lake_tag
 from headrace.looker.client.connection import checked_looker_url
 from headrace.looker.content import TYPES, content_of
 from headrace.paths import real_path
+from headrace.pull.product_leases import lake_tag
 from headrace.pull.request import BLOCK_PREFIX, RATE
 from headrace.quota import parse_rates
 from headrace.quota.config import OUTAGE_LIMIT_S
-from headrace.run.parameters import Form, Parameters
+from headrace.run.parameters import Form, Parameters, about
 
 MOST_WORKERS = 50
 
@@ -37,115 +37,101 @@ class ExtractRequest(Parameters):
 
     types: Annotated[
         tuple[str, ...],
-        Field(
-            title="Content types",
-            description="Content types; empty for all twelve.",
-            examples=[["dashboard", "look"], list(TYPES)],
+        about(
+            "Content types",
+            "Content types; empty for all twelve.",
+            ["dashboard", "look"],
+            list(TYPES),
         ),
         Form(list[str], empty=[], flags=("--type", "-t")),
     ] = ()
     folder_ids: Annotated[
         tuple[str, ...],
-        Field(
-            title="Folder ids",
-            description="Only dashboards and looks in these folders; empty for everything.",
-            examples=[["5", "7"]],
+        about(
+            "Folder ids",
+            "Only dashboards and looks in these folders; empty for everything.",
+            ["5", "7"],
         ),
         Form(list[str], empty=[], flags=("--folder-id",)),
     ] = ()
     recursive: Annotated[
-        bool,
-        Field(
-            title="And the folders below",
-            description="And in the folders below them.",
-            examples=[True],
-        ),
+        bool, about("And the folders below", "And in the folders below them.", True)
     ] = False
     incremental: Annotated[
         bool,
-        Field(
-            title="Only what has changed",
-            description="Fetch only bodies that have changed, as far as listings show.",
-            examples=[True],
+        about(
+            "Only what has changed",
+            "Fetch only bodies that have changed, as far as listings show.",
+            True,
         ),
     ] = False
     full: Annotated[
         bool,
-        Field(
-            title="From the beginning",
-            description="Begin again, whatever an earlier run left unfinished.",
-            examples=[False],
-        ),
+        about("From the beginning", "Begin again, whatever an earlier run left unfinished.", False),
     ] = False
     resume: Annotated[
         bool,
-        Field(
-            title="Go on where one broke off",
-            description="Go on with an unfinished run that was asked for the same.",
-            examples=[True],
+        about(
+            "Go on where one broke off",
+            "Go on with an unfinished run that was asked for the same.",
+            True,
         ),
     ] = True
     workers: Annotated[
         int,
-        Field(
-            ge=1,
-            le=MOST_WORKERS,
-            title="Requests at once",
-            description="Requests at once.",
-            examples=[8],
-            default_factory=default_workers,
-        ),
+        Field(ge=1, le=MOST_WORKERS, default_factory=default_workers),
+        about("Requests at once", "Requests at once.", 8),
     ]
     batch_size: Annotated[
-        int,
-        Field(
-            ge=1, le=5000, title="Items on a page", description="Items on a page.", examples=[100]
-        ),
+        int, Field(ge=1, le=5000), about("Items on a page", "Items on a page.", 100)
     ] = 100
     vault: Annotated[
         str,
-        Field(
-            min_length=1,
-            title="Vault",
-            description="The vault, a SQLite file; empty for the configured one.",
-            examples=["data/looker.sqlite"],
+        Field(min_length=1),
+        about(
+            "Vault", "The vault, a SQLite file; empty for the configured one.", "data/looker.sqlite"
         ),
         Form(str, empty="", setting="looker_vault"),
     ]
     base_url: Annotated[
         str,
-        Field(
-            title="Looker",
-            description="Address of the Looker or block:NAME; empty for LOOKERSDK_BASE_URL.",
-            examples=["https://company.looker.com", "block:ours"],
+        about(
+            "Looker",
+            "Address of the Looker or block:NAME; empty for LOOKERSDK_BASE_URL.",
+            "https://company.looker.com",
+            "block:ours",
         ),
         Form(environment="LOOKERSDK_BASE_URL"),
     ] = ""
     rate: Annotated[
         str,
-        Field(
-            title="Rate",
-            description="What the Looker allows, such as 10/s,100/m, or block:NAME; none lifts it.",
-            examples=["10/s", "10/s,100/m", "block:signed"],
+        about(
+            "Rate",
+            "What the Looker allows, such as 10/s,100/m, or block:NAME; none lifts it.",
+            "10/s",
+            "10/s,100/m",
+            "block:signed",
         ),
         Form(RATE, empty="", setting="looker_rate", joined=True),
     ]
     timeout_s: Annotated[
         float,
-        Field(
-            ge=0,
-            title="Time limit of a request",
-            description="Seconds that one request may take; 0 for the connection's own limits.",
-            examples=[0, 120],
+        Field(ge=0),
+        about(
+            "Time limit of a request",
+            "Seconds that one request may take; 0 for the connection's own limits.",
+            0,
+            120,
         ),
     ] = 0.0
     outage_limit_s: Annotated[
         float,
-        Field(
-            ge=0,
-            title="Patience in seconds",
-            description="Seconds to wait for a Looker that is down before the run fails.",
-            examples=[1800, 60],
+        Field(ge=0),
+        about(
+            "Patience in seconds",
+            "Seconds to wait for a Looker that is down before the run fails.",
+            1800,
+            60,
         ),
     ] = OUTAGE_LIMIT_S
 
@@ -216,10 +202,4 @@ def vault_lease(path: str | Path) -> str:
     return f"looker/extract@{lake_tag(str(real_path(path)))}"
 
 
-__all__ = [
-    "IN_FOLDERS",
-    "MOST_WORKERS",
-    "ExtractRequest",
-    "default_workers",
-    "vault_lease",
-]
+__all__ = ["IN_FOLDERS", "MOST_WORKERS", "ExtractRequest", "default_workers", "vault_lease"]

@@ -95,7 +95,7 @@ LEFT_OUT: Mapping[str, Mapping[str, str]] = {
     "dashboard_element": {
         "merge_result_id": "a merged query, which is in no body",
         "image_id": "an uploaded image, which is in no body",
-    },
+    }
 }
 #: What the server works out itself.
 READ_ONLY: Mapping[str, frozenset[str]] = {

@@ -467,9 +467,7 @@ class Memberships:
                     gone = [each for each in named if self._ids.known(type_, each) is None]
                     left_out = tuple(f"{type_} {each} is not there" for each in gone)
                     yield Due(
-                        kind,
-                        row.id,
-                        self._setting(session, kind, row.id, wanted, mark, left_out),
+                        kind, row.id, self._setting(session, kind, row.id, wanted, mark, left_out)
                     )
 
     def _setting(

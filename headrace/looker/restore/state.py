@@ -81,17 +81,13 @@ class RestoreState:
     def intended(self, type_: str, item_id: str) -> bool:
         """Whether an earlier run was about to make it and recorded no result."""
         found = self._file.query_one(
-            f"SELECT 1 FROM restore_intent {_THIS}",
-            (self.target, type_, item_id),
+            f"SELECT 1 FROM restore_intent {_THIS}", (self.target, type_, item_id)
         )
         return found is not None
 
     def refused(self, type_: str, item_id: str) -> None:
         """It was not made: the server said so."""
-        self._file.execute(
-            f"DELETE FROM restore_intent {_THIS}",
-            (self.target, type_, item_id),
-        )
+        self._file.execute(f"DELETE FROM restore_intent {_THIS}", (self.target, type_, item_id))
 
     def record(
         self, session: int, type_: str, item_id: str, new_id: str, hash_: bytes, *, complete: bool
@@ -113,10 +109,7 @@ class RestoreState:
 
     def forget(self, type_: str, item_id: str) -> None:
         """It is not there any more."""
-        self._file.execute(
-            f"DELETE FROM restored {_THIS}",
-            (self.target, type_, item_id),
-        )
+        self._file.execute(f"DELETE FROM restored {_THIS}", (self.target, type_, item_id))
 
     def fail(
         self, session: int, type_: str, item_id: str, status: int | None, message: str

@@ -66,8 +66,7 @@ class Sessions:
         """
         self.get(session)
         self._file.execute(
-            "UPDATE session SET status = ?, ended_at = NULL WHERE id = ?",
-            (Status.RUNNING, session),
+            "UPDATE session SET status = ?, ended_at = NULL WHERE id = ?", (Status.RUNNING, session)
         )
 
     def end(

@@ -14,6 +14,7 @@ A scan reads a chain block by block: every row must begin where the one before i
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -30,13 +31,7 @@ from headrace.sot.cql.tables import (
     decompress,
     partition,
 )
-from headrace.sot.encoding import (
-    from_signed,
-    from_signed32,
-    signed_ranges,
-    to_signed,
-    to_signed32,
-)
+from headrace.sot.encoding import from_signed, from_signed32, signed_ranges, to_signed, to_signed32
 from headrace.sot.exceptions import DamagedLog
 from headrace.sot.record import U64_MAX
 from headrace.sot.store import Answer, Batch, Block, Head, Outcome
@@ -462,13 +457,8 @@ class Scan:
     def _bucket_with(self, seq: int) -> Bucket:
         """The last bucket that begins at `seq` or before, by halving."""
         assert self._last is not None
-        low, high = 0, self._last.number
-        while low < high:
-            middle = (low + high + 1) // 2
-            if self._bucket(middle).start_next <= seq:
-                low = middle
-            else:
-                high = middle - 1
+        later = range(1, self._last.number + 1)
+        low = bisect_right(later, seq, key=lambda number: self._bucket(number).start_next)
         # The head may have moved since; what is answered is the chain as it stood at the call.
         return self._last if low == self._last.number else self._bucket(low)
 

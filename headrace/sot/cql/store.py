@@ -12,23 +12,17 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import groupby
 from typing import Any, Final
 
 from headrace.sot.chain import DIGEST_BYTES, Position
 from headrace.sot.cql.chains import Chains, Commits, Scan
 from headrace.sot.cql.session import CqlSession, CqlSettings, Patience, Uncertain, parse_location
 from headrace.sot.cql.tables import FORMAT, META, TABLES, partition
-from headrace.sot.encoding import (
-    from_signed,
-    from_signed32,
-    signed_ranges,
-    to_signed,
-    to_signed32,
-)
+from headrace.sot.encoding import from_signed, from_signed32, signed_ranges, to_signed, to_signed32
 from headrace.sot.exceptions import DamagedLog, NewerLog, StoreMisconfigured
+from headrace.sot.frames import in_groups
 from headrace.sot.record import U64_MAX
-from headrace.sot.store import Batch, BatchLimits, Block, Head, Outcome, Parked
+from headrace.sot.store import Batch, BatchLimits, Block, Head, Outcome, Parked, by_symbol
 from headrace.stopping import STOP, StopEvent
 
 _STEP_BYTES: Final = 512 * 2**10
@@ -78,9 +72,10 @@ class Parking:
         return self._session.bound("unpark", *key)
 
     def _apply(self, records: Iterable[Parked], statement: Any) -> None:
-        ordered = sorted(records, key=lambda record: record.symbol_id)
-        for symbol_id, group in groupby(ordered, key=lambda record: record.symbol_id):
-            for step in _steps(group):
+        for symbol_id, group in by_symbol(records):
+            for step in in_groups(
+                group, _STEP_RECORDS, _STEP_BYTES, lambda record: len(record.body)
+            ):
                 self._change(symbol_id, [statement(record) for record in step])
 
     def _change(self, symbol_id: int, statements: list[Any]) -> None:
@@ -106,20 +101,6 @@ class Parking:
 
 def _digest(record: Parked) -> bytes:
     return hashlib.sha256(record.body).digest()
-
-
-def _steps(records: Iterable[Parked]) -> Iterator[list[Parked]]:
-    """Records cut so that a step stays small."""
-    step: list[Parked] = []
-    size_bytes = 0
-    for record in records:
-        if step and (len(step) >= _STEP_RECORDS or size_bytes + len(record.body) > _STEP_BYTES):
-            yield step
-            step, size_bytes = [], 0
-        step.append(record)
-        size_bytes += len(record.body)
-    if step:
-        yield step
 
 
 def found_damages(

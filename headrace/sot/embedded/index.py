@@ -261,11 +261,7 @@ def damage_at(path: Path, offset: int, reason: str, entry: Entry | None) -> Dama
         return DamagedLog(where, reason)
     if entry.kind is Kind.BLOCK:
         return DamagedLog(
-            where,
-            reason,
-            symbol_id=entry.symbol_id,
-            seq=entry.first_seq,
-            last_seq=entry.last_seq,
+            where, reason, symbol_id=entry.symbol_id, seq=entry.first_seq, last_seq=entry.last_seq
         )
     what = f"an entry of kind {entry.kind.name.lower()}: {reason}"
     return DamagedLog(where, what, symbol_id=entry.symbol_id)

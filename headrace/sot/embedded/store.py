@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
-from itertools import groupby
 from pathlib import Path
 from typing import Final
 
@@ -23,17 +22,11 @@ from headrace.sot.embedded.entries import (
     pack_parked,
     unpack_parked,
 )
-from headrace.sot.embedded.files import (
-    DEFAULT_VOLUMES,
-    FILE_NAME,
-    list_volumes,
-    load,
-    load_or_make,
-)
+from headrace.sot.embedded.files import DEFAULT_VOLUMES, FILE_NAME, list_volumes, load, load_or_make
 from headrace.sot.embedded.index import SymbolIndex
 from headrace.sot.embedded.volume import Volume
 from headrace.sot.exceptions import DamagedLog, StoreMisconfigured, StoreUnavailable
-from headrace.sot.store import Answer, Batch, BatchLimits, Block, Head, Outcome, Parked
+from headrace.sot.store import Answer, Batch, BatchLimits, Block, Head, Outcome, Parked, by_symbol
 
 
 def check_batches(batches: Sequence[Batch], head_of: Callable[[int], Head | None]) -> list[Outcome]:
@@ -226,7 +219,7 @@ class EmbeddedStore:
 
     def park(self, records: Iterable[Parked]) -> None:
         """See `SotStore.park`."""
-        for symbol_id, group in _by_symbol(records):
+        for symbol_id, group in by_symbol(records):
 
             def plan(
                 volume: Volume, symbol_id: int = symbol_id, group: list[Parked] = group
@@ -252,7 +245,7 @@ class EmbeddedStore:
 
     def unpark(self, records: Iterable[Parked]) -> None:
         """See `SotStore.unpark`."""
-        for symbol_id, group in _by_symbol(records):
+        for symbol_id, group in by_symbol(records):
 
             def plan(
                 volume: Volume, symbol_id: int = symbol_id, group: list[Parked] = group
@@ -390,9 +383,3 @@ def _block(batch: Batch) -> tuple[Entry, bytes]:
         hash_=batch.after.hash,
         digest=batch.after.digest,
     )
-
-
-def _by_symbol(records: Iterable[Parked]) -> Iterator[tuple[int, list[Parked]]]:
-    ordered = sorted(records, key=lambda record: record.symbol_id)
-    for symbol_id, group in groupby(ordered, lambda record: record.symbol_id):
-        yield symbol_id, list(group)

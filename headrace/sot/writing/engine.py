@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import Final
 
+from headrace.sot.chain import SentPosition
 from headrace.sot.exceptions import DamagedLog, StoreUnavailable
 from headrace.sot.store import Answer, Batch, Head, Outcome, SotStore
 from headrace.sot.writing.messages import Ack, Finished, SymbolCount
@@ -433,10 +434,7 @@ class Engine:
         stats.size_bytes += len(batch.frames)
         stats.batches += 1
         stats.elapsed_s = now_s - (shard.started_s or now_s)
-        after = batch.after
-        return Ack(
-            batch.symbol_id, batch.before.next_seq, str(after.next_seq), after.hash, after.digest
-        )
+        return Ack(batch.symbol_id, batch.before.next_seq, SentPosition.of(batch.after))
 
     def _resume_at(self, queue: SymbolQueue, head: Head, now_s: float) -> None:
         """The store answered that the symbol's chain does not end where we thought."""
@@ -492,22 +490,18 @@ class Engine:
         self._resume_at(queue, head, now_s)
 
     def _finished(self) -> Finished:
-        symbols = []
-        for queue in self._queues.values():
-            writer = queue.writer
-            writer.finish()
-            at = writer.stored
-            symbols.append(
-                SymbolCount(
-                    writer.symbol_id,
-                    str(at.next_seq),
-                    at.hash,
-                    at.digest,
-                    writer.parked,
-                    queue.delay,
-                )
-            )
         writers = [queue.writer for queue in self._queues.values()]
+        for writer in writers:
+            writer.finish()
+        symbols = [
+            SymbolCount(
+                queue.writer.symbol_id,
+                SentPosition.of(queue.writer.stored),
+                queue.writer.parked,
+                queue.delay,
+            )
+            for queue in self._queues.values()
+        ]
         return Finished(
             shards=[shard.stats for shard in self._shards.values()],
             symbols=sorted(symbols, key=lambda symbol: symbol.symbol_id),

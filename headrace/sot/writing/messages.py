@@ -19,6 +19,7 @@ from typing import Final
 
 import msgspec
 
+from headrace.sot.chain import SentPosition
 from headrace.sot.writing.options import WriteOptions
 from headrace.sot.writing.stats import Histogram, Problem, ShardStats
 
@@ -95,23 +96,16 @@ class Job(msgspec.Struct, frozen=True):
 
 
 class Ack(msgspec.Struct, frozen=True, array_like=True):
-    """Records of one symbol that are durable now.
-
-    Attributes:
-        first_seq, next_seq: from the one up to, but not with, the other.
-        hash, digest: the symbol's position behind them.
-    """
+    """Records of one symbol that are durable now: from `first_seq` to before `after`."""
 
     symbol_id: int
     first_seq: int
-    next_seq: str
-    hash: int
-    digest: bytes
+    after: SentPosition
 
     @property
     def end(self) -> int:
-        """`next_seq` as a number; on the wire it is text, since it may be 2**64."""
-        return int(self.next_seq)
+        """The sequence behind the last one."""
+        return int(self.after.next_seq)
 
 
 class Done(msgspec.Struct, tag=True):
@@ -130,9 +124,7 @@ class SymbolCount(msgspec.Struct):
     """One symbol at the end of a run."""
 
     symbol_id: int
-    next_seq: str
-    hash: int
-    digest: bytes
+    end: SentPosition
     parked: int
     delay: Histogram | None
 

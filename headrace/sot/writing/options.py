@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import Final
 
 import msgspec
@@ -48,6 +49,11 @@ class WriteOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def shard_of(symbol_id: int, shards: int) -> int:
     """The shard that writes a symbol: the same in every run with this many shards."""
     return symbol_id % shards
+
+
+def child_environment() -> dict[str, str]:
+    """The environment in which a child finds the same modules as this process."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
 
 
 def processors() -> int:

@@ -37,7 +37,7 @@ from headrace.sot.writing.messages import (
     send,
     unpack_records,
 )
-from headrace.sot.writing.options import WriteOptions, shard_of
+from headrace.sot.writing.options import WriteOptions, child_environment, shard_of
 
 
 class Credit:
@@ -115,11 +115,7 @@ class InProcess:
     def __init__(self, store: SotStore, options: WriteOptions, on_acks: OnAcks) -> None:
         self._credit = Credit(options.in_flight_bytes)
         self._engine = Engine(
-            store,
-            range(options.shards),
-            options,
-            on_acks=on_acks,
-            on_done=self._credit.give_back,
+            store, range(options.shards), options, on_acks=on_acks, on_done=self._credit.give_back
         )
         self._finished: Finished | None = None
         self._error: Exception | None = None
@@ -165,15 +161,6 @@ class InProcess:
 _ALLOCATOR = {"MALLOC_MMAP_THRESHOLD_": "67108864", "MALLOC_TRIM_THRESHOLD_": "134217728"}
 
 
-def _environment() -> dict[str, str]:
-    """What a worker needs to find our modules, and to keep its memory."""
-    return {
-        **_ALLOCATOR,
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
-    }
-
-
 class _Worker:
     """A process with an engine, and the thread that listens to it."""
 
@@ -186,7 +173,7 @@ class _Worker:
                 [sys.executable, "-m", "headrace.sot.writing.pool", *map(str, descriptors)],
                 pass_fds=descriptors,
                 stdin=subprocess.DEVNULL,
-                env=_environment(),
+                env={**_ALLOCATOR, **child_environment()},
             )
         except OSError:
             os.close(self._down)

@@ -174,8 +174,7 @@ def _gather(report: WriteReport, parts: list[Finished]) -> None:
         report.shards += part.shards
         for symbol in part.symbols:
             report.parked += symbol.parked
-            at = Position(int(symbol.next_seq), symbol.hash, symbol.digest)
-            report.heads[symbol.symbol_id] = at
+            report.heads[symbol.symbol_id] = symbol.end.position
             if symbol.delay is not None:
                 report.delays[symbol.symbol_id] = symbol.delay
     report.shards.sort(key=lambda shard: shard.shard)

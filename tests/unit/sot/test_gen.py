@@ -12,6 +12,7 @@ from headrace.errors import ConfigurationError
 from headrace.sot import gen
 from headrace.sot.chain import follow, genesis
 from headrace.sot.encoding import decode, encode
+from headrace.sot.frames import in_groups
 
 
 @pytest.mark.parametrize("size", [72, 100, 300, 301, 1700, 15_000])
@@ -84,11 +85,9 @@ def test_what_cannot_be_made_is_said(settings: dict[str, Any], said: str) -> Non
 
 def test_large_records_are_written_a_few_at_a_time() -> None:
     """Two thousand of 16 MiB would be 32 GB."""
-    from headrace.sot.output import _bunches
-
-    sizes = [len(bunch) for bunch in _bunches([bytes(3 * 1024 * 1024)] * 6)]
-    assert sizes == [2, 2, 2]
-    assert [len(bunch) for bunch in _bunches([b"x"] * 4500)] == [2000, 2000, 500]
+    large = in_groups([bytes(n) for n in (30, 20, 60, 90, 10, 40)], 4, 60, len)
+    assert [[len(each) for each in group] for group in large] == [[30, 20], [60], [90], [10, 40]]
+    assert [len(group) for group in in_groups([b"x"] * 9, 4, 60, len)] == [4, 4, 1]
 
 
 @pytest.mark.parametrize(("records", "symbols", "size"), [(4, 2, 20_000), (9, 300, 300)])
