@@ -8,11 +8,11 @@ from prefect.blocks.core import Block
 from pydantic import Field, SecretStr
 
 from blocks.documents import SAVE_PATIENCE_S, Documents
+from headrace.lake.names import lake_tag
 from headrace.looker.client import LookerConnection
 from headrace.looker.client.connection import DEFAULT_TIMEOUTS
 from headrace.looker.exceptions import CheckpointUnusable
 from headrace.looker.extract.report import TypeCheckpoint, read_type_checkpoint
-from headrace.pull.product_leases import lake_tag
 from headrace.stopping import STOP, StopEvent
 from headrace.wire.transport import Timeouts
 

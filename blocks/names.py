@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from headrace.pull.product_leases import lake_tag
+from headrace.lake.names import lake_tag
 
 _PLAIN = re.compile(r"[A-Z0-9]+(-[A-Z0-9]+)*")
 _SOURCE = re.compile(r"[a-z0-9]+")

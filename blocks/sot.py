@@ -10,7 +10,7 @@ from pydantic import Field, SecretStr
 
 from blocks.documents import SAVE_PATIENCE_S, Documents
 from headrace.extras import import_with
-from headrace.pull.product_leases import lake_tag
+from headrace.lake.names import lake_tag
 from headrace.sot.chain import Position
 from headrace.sot.heads import HeadsUnreadable, KeptHeads, read_heads
 from headrace.sot.opening import CQL_SCHEME, open_store

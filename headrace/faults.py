@@ -32,6 +32,10 @@ KILL_POINTS = {
     "during-merge-removal": "some of the pieces of a merged part are removed",
     "during-sweep": "some of the pieces that an earlier kill left beside their part are removed",
     "after-aside": "a file is copied out of the way, under its own name it is still there",
+    "before-unified-file": "a file of the unified table is written, not yet durable",
+    "after-unified-file": "a file of the unified table is durable, nothing is committed",
+    "after-quarantine-commit": "trades that do not fit are in the quarantine, the others nowhere",
+    "after-unified-commit": "a change of the unified table is committed, its caller does not know",
     "after-shortening": "what a part has beyond the one before it is durable, the part is not gone",
 }
 

@@ -43,6 +43,7 @@ def audit_product(run: str, product: str) -> State[ProductAudit]:
         product,
         checkpoints=audit.checkpoints,
         client=audit.pull.client if audit.pull else None,
+        delisted=product in audit.chosen.delisted,
         known=audit.known.get(product),
         pending_since=audit.pending_since,
         deep=audit.request.deep,
@@ -163,6 +164,7 @@ def conclude_audit(
         products=products,
         healing=healing,
         stopped=audit.stop.is_set(),
+        chosen=audit.chosen.described(),
     )
     return kernel.conclude(audit, report)
 

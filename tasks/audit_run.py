@@ -14,6 +14,7 @@ from headrace.audit.request import AuditRequest, chosen_products
 from headrace.lake import RawLake, Store
 from headrace.lake.exceptions import LakeUnusable, StoreError
 from headrace.lake.names import exchange_prefix, product_of_folder
+from headrace.products.choice import Chosen
 from headrace.pull.ledger import EXCHANGE
 from headrace.run.progress import StepProgress
 from headrace.stopping import StopEvent
@@ -26,14 +27,14 @@ class Audit(PipelineRun[AuditRequest]):
     """One run of an audit. Made by `open_audit`, closed with it.
 
     Args:
-        products: what is audited, in this order.
+        chosen: the products that are audited, in this order, and how they were named.
         location: the lake, as it calls itself.
         pull: everything that a pull of the products needs; None for an audit offline.
         progress: products looked at and repaired, shown in the UI by `bar`.
         known: newest ids that the exchange has told already; they are not asked for again.
     """
 
-    products: tuple[str, ...]
+    chosen: Chosen
     location: str
     lake: RawLake
     checkpoints: BlockCheckpoints
@@ -42,6 +43,11 @@ class Audit(PipelineRun[AuditRequest]):
     bar: ProgressArtifact
     known: dict[str, int] = field(default_factory=dict)
     began: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+    @property
+    def products(self) -> tuple[str, ...]:
+        """What is audited, in this order."""
+        return self.chosen.products
 
     @property
     def pending_since(self) -> datetime | None:
@@ -80,7 +86,7 @@ def open_audit(request: AuditRequest) -> Iterator[Audit]:
     """Everything that an audit needs; a lake that is not there is not made.
 
     Raises:
-        NothingToAudit, NotInLake: there is nothing to look at.
+        NothingToAudit, NotInLake, NothingChosen: there is nothing to look at.
         LakeUnusable: the lake is a file, or cannot be reached.
         ConfigurationError, StateError: something cannot be used.
         ConnectionFailed: nobody listens at the exchange's address.
@@ -91,7 +97,8 @@ def open_audit(request: AuditRequest) -> Iterator[Audit]:
         stored = _stored_in(store)
     except StoreError as error:
         raise LakeUnusable(store.location, error.message, hint=error.hint) from error
-    products = chosen_products(request.products, stored, store.location)
+    chosen = chosen_products(request, store, stored)
+    products = chosen.products
     checkpoints = BlockCheckpoints(store.location)
     with ExitStack() as opened:
         begun: Opening | Run
@@ -107,7 +114,7 @@ def open_audit(request: AuditRequest) -> Iterator[Audit]:
             request=request,
             settings=begun.settings,
             stop=begun.stop,
-            products=products,
+            chosen=chosen,
             location=store.location,
             lake=lake,
             checkpoints=checkpoints,

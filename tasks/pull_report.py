@@ -52,6 +52,7 @@ def _summary(
         pool_use=run.progress.pool_use,
         stopped=run.stop.is_set(),
         plan=plan,
+        chosen=run.chosen.described(),
     )
 
 

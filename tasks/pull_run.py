@@ -14,6 +14,7 @@ from headrace.exchange.source import Source
 from headrace.lake import RawLake
 from headrace.leases import LeaseStore, open_leases
 from headrace.logs import hide
+from headrace.products.choice import Chosen, to_fetch
 from headrace.pull.job import ProductJob
 from headrace.pull.ledger import EXCHANGE, Listener
 from headrace.pull.metrics import PullMetrics
@@ -28,8 +29,14 @@ from tasks.kernel import QuotaRun, find_run, opening, registered
 
 @dataclass(kw_only=True)
 class Run(QuotaRun[PullRequest]):
-    """One run of a pull. Made by `open_run`, closed with it. `task_runs`: their ids by product."""
+    """One run of a pull. Made by `open_run`, closed with it.
 
+    Args:
+        chosen: how the products of the request were named.
+        task_runs: their ids by product.
+    """
+
+    chosen: Chosen
     client: Source
     lake: RawLake
     leases: LeaseStore
@@ -122,6 +129,8 @@ def run_of(run_id: str) -> Run:
 def open_run(request: PullRequest) -> Iterator[Run]:
     """Everything that a run needs, checked before any work is spent; closed at the end.
 
+    The products are chosen here, once: later changes of the list do not reach the run.
+
     Raises:
         ConfigurationError, StateError: something cannot be used.
         ConnectionFailed: nobody listens at the exchange's address.
@@ -134,6 +143,8 @@ def open_run(request: PullRequest) -> Iterator[Run]:
         settings, stop, opened = begun.settings, begun.stop, begun.resources
         quota = quota_of(request.rate, breaker_cooldown_s=settings.breaker_cooldown_s)
         lake = lake_of(request.lake).open(stop)
+        chosen = to_fetch(request, lake.store, EXCHANGE)
+        request = request.of(chosen.products)
         host = quota_name(exchange.base_url)
         gate = quota.gate(settings.quota_folder, host, outage_limit_s=request.outage_limit_s)
         opened.callback(gate.close)
@@ -143,6 +154,8 @@ def open_run(request: PullRequest) -> Iterator[Run]:
         run = Run(
             id=begun.run_id,
             request=request,
+            chosen=chosen,
+            greeting=chosen.described(),
             settings=settings,
             client=client,
             gate=gate,

@@ -14,8 +14,8 @@ from prefect.runtime import flow_run
 
 from blocks.resolve import sot_store_of
 from blocks.sot import BlockHeads
+from headrace.lake.names import lake_tag
 from headrace.leases import hold, open_leases
-from headrace.pull.product_leases import lake_tag
 from headrace.run.progress import Bar
 from headrace.sot.chain import Position
 from headrace.sot.exceptions import DamagedLog

@@ -37,6 +37,7 @@ def audited(
     *,
     checkpoints: CheckpointStore,
     client: Source | None = None,
+    delisted: bool = False,
     known: int | None = None,
     pending_since: datetime | None = None,
     deep: bool = False,
@@ -50,6 +51,8 @@ def audited(
         checkpoints: what the product's checkpoint is compared with.
         client: asked for the newest page, with one request, and for that of the newest trade stored
             if the two do not overlap; None: the newest stored is the newest.
+        delisted: the exchange lists the product no longer: the client is not asked, and a note says
+            so.
         known: what the client has answered before; it is not asked again.
         pending_since: ids traded at or after this moment may still be missing; the client is asked
             which these are, if any is missing. None: no id may.
@@ -57,11 +60,22 @@ def audited(
         stop: looked at before each part.
     """
     try:
-        return _held_together(
-            raw, product, checkpoints, client, known, pending_since, deep=deep, stop=stop
+        found = _held_together(
+            raw,
+            product,
+            checkpoints,
+            None if delisted else client,
+            known,
+            pending_since,
+            deep=deep,
+            stop=stop,
         )
     except HeadraceError as error:
         return ProductAudit(product, Status.FAILED, error=str(error))
+    if not delisted:
+        return found
+    message = "the exchange lists it no longer, and was not asked for more; its trades stay"
+    return replace(found, findings=(*found.findings, Finding(Kind.DELISTED, product, message)))
 
 
 def _held_together(

@@ -15,6 +15,7 @@ class Kind(StrEnum):
     MISSING = "missing"  #: ids that no part answers for: ours to fetch
     PENDING = "pending"  #: ids that no part answers for, traded within the lag that is allowed
     HOLE = "hole"  #: ids that the exchange was asked for and does not have, a page or more
+    DELISTED = "delisted"  #: the exchange lists it no longer: it was not asked for more
     ANOTHER_HISTORY = "another_history"  #: the exchange shows other trades under these ids
     UNPROVEN = "unproven"  #: a hole of a page or more that an older version took on trust
     DUPLICATE = "duplicate"  #: two parts overlap, and both hold trades
@@ -35,6 +36,7 @@ class Kind(StrEnum):
 #: run starts from the lake, and while one is at work it is the rule.
 NOTES = frozenset(
     {
+        Kind.DELISTED,
         Kind.PENDING,
         Kind.HOLE,
         Kind.FOREIGN,

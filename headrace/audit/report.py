@@ -231,6 +231,7 @@ class AuditReport(Report):
         products: what was found; after a healing, what is left.
         healing: what was done, if it was asked for.
         stopped: whether the audit was asked to stop.
+        chosen: how its products were named; empty where their ids were given.
     """
 
     key: ClassVar[str] = "headrace-audit"
@@ -245,6 +246,7 @@ class AuditReport(Report):
     products: tuple[ProductAudit, ...]
     healing: Healing | None = None
     stopped: bool = False
+    chosen: str = ""
 
     def as_json(self) -> dict[str, Any]:
         """The JSON summary."""
@@ -256,6 +258,7 @@ class AuditReport(Report):
             "lake": self.lake,
             "deep": self.deep,
             "requests": self.requests,
+            **({"chosen": self.chosen} if self.chosen else {}),
             "products": [product.as_json() for product in self.products],
             "healing": self.healing.as_json() if self.healing else None,
         }
@@ -310,7 +313,8 @@ class AuditReport(Report):
 
     def markdown(self) -> str:
         """The audit as an artifact; after a healing, with what was before."""
-        lines = [f"## {plain(self.headline())}", "", f"- lake `{self.lake}`", ""]
+        lines = [f"## {plain(self.headline())}", "", f"- lake `{self.lake}`"]
+        lines += [f"- products by {plain(self.chosen)}", ""] if self.chosen else [""]
         if self.healing is not None:
             before = [each.as_row() for each in self.healing.before]
             lines += ["### Before", "", *markdown_table(before), "", "### Done", ""]

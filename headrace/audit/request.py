@@ -9,11 +9,11 @@ from typing import Annotated, Any, Self
 from pydantic import Field, field_validator, model_validator
 
 from headrace.errors import ConfigurationError
-from headrace.exchange.products import canonical_products
-from headrace.pull.request import SPAN, ExchangeAccess, Product, PullRequest, parse_span
-from headrace.run.parameters import Form
-
-_SHOWN = 10
+from headrace.lake.store import Store
+from headrace.products.choice import Chosen, StoredChoice, to_look_at
+from headrace.products.listing import some
+from headrace.pull.ledger import EXCHANGE
+from headrace.pull.request import SPAN, ExchangeAccess, PullRequest, parse_span
 
 
 class NothingToAudit(ConfigurationError):
@@ -37,32 +37,22 @@ class NotInLake(ConfigurationError):
     """
 
     def __init__(self, products: Sequence[str], location: str, known: Sequence[str]) -> None:
-        shown = ", ".join(known[:_SHOWN]) + (", ..." if len(known) > _SHOWN else "")
         super().__init__(
             f"the lake {location} holds nothing of {', '.join(products)}",
-            hint=f"It holds {shown}; headrace backfill fetches others",
+            hint=f"It holds {some(known)}; headrace backfill fetches others",
         )
         self.products = tuple(products)
         self.location = location
         self.known = tuple(known)
 
 
-class AuditRequest(ExchangeAccess):
+class AuditRequest(StoredChoice, ExchangeAccess):
     """An audit of some products of a lake, or of all that it holds.
 
-    `products` are canonical ids; empty for all in the lake. `lag` is how long trades may still be
+    Without products all that the lake holds are audited. `lag` is how long trades may still be
     missing; None: they may not. Pools, exchange and rate are those of the healing.
     """
 
-    products: Annotated[
-        tuple[str, ...],
-        Field(
-            title="Products",
-            description="Product ids in the lake; empty for all that it holds.",
-            examples=[["BTC-USD", "ETH-USD"], []],
-        ),
-        Form(list[Product], empty=[], argument=True),
-    ] = ()
     deep: Annotated[
         bool,
         Field(
@@ -98,11 +88,6 @@ class AuditRequest(ExchangeAccess):
         SPAN,
     ] = None
 
-    @field_validator("products", mode="before")
-    @classmethod
-    def _canonical(cls, products: Any) -> tuple[str, ...]:
-        return tuple(canonical_products([str(product) for product in products]))
-
     @field_validator("lag", mode="before")
     @classmethod
     def _span(cls, value: Any) -> Any:
@@ -128,16 +113,20 @@ class AuditRequest(ExchangeAccess):
         return PullRequest(products=tuple(products), **access)
 
 
-def chosen_products(asked: Sequence[str], stored: Sequence[str], location: str) -> tuple[str, ...]:
-    """The products to audit: those asked for, or all that are stored at `location`.
+def chosen_products(request: AuditRequest, store: Store, stored: Sequence[str]) -> Chosen:
+    """The products to audit, of those that are `stored`.
+
+    What a set names and nothing is stored of is audited against the exchange: it is missing.
 
     Raises:
         NothingToAudit: nothing is stored.
-        NotInLake: something that was asked for is not stored.
+        NotInLake: something that was asked for by id, or is to be audited offline, is not stored.
+        NothingChosen, UnknownSet, ListFileUnusable, ListDamaged: no product can be chosen.
     """
     if not stored:
-        raise NothingToAudit(location)
-    unknown = [product for product in asked if product not in stored]
-    if unknown:
-        raise NotInLake(unknown, location, stored)
-    return tuple(asked or stored)
+        raise NothingToAudit(store.location)
+    chosen = to_look_at(request, store, EXCHANGE, stored)
+    unknown = [product for product in chosen.products if product not in stored]
+    if unknown and (request.offline or not request.set):
+        raise NotInLake(unknown, store.location, stored)
+    return chosen

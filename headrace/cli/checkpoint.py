@@ -20,11 +20,11 @@ from headrace.cli.server import api_for_run
 from headrace.cli.server.run import say_on_stderr
 from headrace.errors import ConfigurationError, HeadraceError
 from headrace.exchange.products import canonical_product, canonical_products
-from headrace.lake.names import exchange_prefix
+from headrace.lake.names import exchange_prefix, lake_tag
 from headrace.leases import LeaseHeld, open_leases
 from headrace.pull.checkpoints import Checkpoint
 from headrace.pull.ledger import EXCHANGE
-from headrace.pull.product_leases import Turns, lake_tag
+from headrace.pull.product_leases import Turns
 from headrace.pull.rebuild import rebuild
 from headrace.run.report import Status, combined
 from headrace.settings import Settings, load_settings

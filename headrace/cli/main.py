@@ -58,7 +58,8 @@ class _Commands(LazyGroup, CommonOptionsGroup):
             "them so.",
         ),
         "products": Lazy(
-            "headrace.cli.products:products", "List the products that the exchange knows."
+            "headrace.cli.products:app",
+            "The exchange's list of products, kept in the lake, and named sets of products.",
         ),
         "blocks": Lazy(
             "headrace.cli.blocks:app", "Prefect blocks: configuration kept on the server."

@@ -16,8 +16,9 @@ from headrace.settings import load_settings
 def _admit(request: PullRequest) -> Iterator[Summary | None]:
     """Take the leases of the first products; refuse the run if others hold those of all."""
     # Imported when it is needed: help and completion are quick without it.
-    from headrace.pull.admission import admission, refused
+    from headrace.pull.admission import admission, refused, with_products
 
+    request = with_products(request)
     settings, began = load_settings(), time.monotonic()
     with admission(
         request, leases=settings.lease_location, ttl_s=settings.lease_ttl_s

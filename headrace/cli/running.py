@@ -19,6 +19,7 @@ from headrace.cli.server.run import next_step
 from headrace.errors import HeadraceError
 from headrace.leases import give_back_claims
 from headrace.output import abandon_stdout
+from headrace.products.choice import ProductChoice
 from headrace.run.parameters import Parameters
 from headrace.run.report import Report, log_end
 from headrace.settings import load_settings
@@ -54,6 +55,10 @@ def pipeline_command(
 
     def run(parameters: dict[str, Any], as_json: bool) -> None:
         asked = request.checked(**parameters)
+        if isinstance(asked, ProductChoice) and (of_file := asked.of_file()):
+            # Read once, here: it may be a pipe.
+            parameters = {**parameters, **of_file}
+            asked = request.checked(**parameters)
         if check is not None:
             check(asked, as_json)
         admitted = admit(asked) if admit is not None else nullcontext()

@@ -90,7 +90,7 @@ def refusal(response: Response) -> RequestError | None:
         return UnknownProduct(
             f"the exchange does not know it ({status}{said})",
             status=status,
-            hint="`headrace products` lists what it knows",
+            hint="`headrace products list --live` shows what it lists",
         )
     if status in _HINTS:
         return AccessDenied(

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from decimal import Decimal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -113,6 +114,62 @@ def column_words(column: pa.StringArray) -> tuple[pa.UInt64Array, pa.UInt64Array
             raise NotADecimal(row, str(error)) from error
     low, high = (pa.array([pair[at] for pair in words], pa.uint64()) for at in (0, 1))
     return pc.replace_with_mask(lows, odd, low), pc.replace_with_mask(highs, odd, high)
+
+
+def words_of_decimals(column: pa.Decimal128Array) -> tuple[pa.UInt64Array, pa.UInt64Array]:
+    """`column_words` of values that are decimals already, of at most 18 places and 20 digits more.
+
+    Raises:
+        pa.ArrowInvalid: if a value has more.
+    """
+    return _split(column.cast(_FIXED))
+
+
+def fitting(
+    column: pa.StringArray, kind: pa.Decimal128Type
+) -> tuple[pa.Decimal128Array, dict[int, str]]:
+    """The values of texts as decimals of a fixed precision and scale: exact, or null.
+
+    Args:
+        column: decimals as text, without nulls.
+        kind: the type wanted.
+
+    Returns:
+        The values, and for each row that is null the reason.
+    """
+    longest = _longest_plain(column)
+    if longest is not None and longest <= _SHORT:
+        try:
+            return column.cast(kind), {}
+        except pa.ArrowInvalid:
+            pass
+    whole, places = kind.precision - kind.scale, kind.scale
+    pattern = rf"^[0-9]{{1,{whole}}}(?:\.[0-9]{{1,{places}}})?$"
+    small = pc.match_substring_regex(column, pattern)
+    reasons: dict[int, str] = {}
+    values: list[Decimal | None] = []
+    odd = pc.invert(small)
+    for row in pc.indices_nonzero(odd).to_pylist():
+        value, reason = _fitted(column[row].as_py(), whole, places)
+        values.append(value)
+        if reason:
+            reasons[row] = reason
+    fitted = pc.if_else(small, column, "0").cast(kind)
+    return pc.replace_with_mask(fitted, odd, pa.array(values, kind)), reasons
+
+
+def _fitted(text: str, whole: int, places: int) -> tuple[Decimal | None, str]:
+    """The value of one text, or why it does not fit."""
+    try:
+        canonical = canonical_decimal(text)
+    except ValueError as error:
+        return None, str(error)
+    digits, _, fraction = canonical.removeprefix("-").partition(".")
+    if len(digits) > whole and digits != "0":
+        return None, f"{len(digits)} digits before the point; {whole} fit"
+    if len(fraction) > places:
+        return None, f"{len(fraction)} places after the point; {places} fit"
+    return Decimal(canonical), ""
 
 
 class NotADecimal(ValueError):

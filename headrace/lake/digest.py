@@ -31,7 +31,7 @@ from functools import partial
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.lake.decimals import NotADecimal, column_words, words_of
+from headrace.lake.decimals import NotADecimal, column_words, words_of, words_of_decimals
 from headrace.lake.exceptions import InvalidTrades
 
 _MODULUS = 1 << 128
@@ -102,19 +102,34 @@ def content_digest(table: pa.Table) -> ContentDigest:
     Raises:
         InvalidTrades: if a price or size is not a decimal or a side not a word; names the row.
     """
+    return _digest_of(table, "time", "price", "size")
+
+
+def typed_digest(table: pa.Table) -> ContentDigest:
+    """The digest of trades whose price and quantity are decimals: that of the same trades as text.
+
+    Args:
+        table: with trade_id, trade_ts (microseconds, UTC), price, quantity and side, not null.
+    """
+    return _digest_of(table, "trade_ts", "price", "quantity")
+
+
+def _digest_of(table: pa.Table, time: str, price: str, size: str) -> ContentDigest:
     if table.num_rows and table.column(0).num_chunks > 1:
         table = table.combine_chunks()
     batches = table.to_batches(max_chunksize=_BATCH_ROWS)
-    return ContentDigest(sum(map(_batch_digest, batches)) % _MODULUS)
+    return ContentDigest(
+        sum(_batch_digest(batch, time, price, size) for batch in batches) % _MODULUS
+    )
 
 
-def _batch_digest(batch: pa.RecordBatch) -> int:
+def _batch_digest(batch: pa.RecordBatch, time: str, price: str, size: str) -> int:
     sides = batch.column("side").dictionary_encode()
     words = (
         batch.column("trade_id").view(pa.uint64()),
-        batch.column("time").view(pa.uint64()),
-        *_decimals(batch, "price"),
-        *_decimals(batch, "size"),
+        batch.column(time).view(pa.uint64()),
+        *_decimals(batch, price),
+        *_decimals(batch, size),
     )
     low, high = (_total(_batch_lane(batch, sides, words, lane)) for lane in (_LOW, _HIGH))
     return (high << 64) + low
@@ -177,8 +192,11 @@ _word = partial(pa.scalar, type=pa.uint64())
 
 
 def _decimals(batch: pa.RecordBatch, name: str) -> tuple[pa.UInt64Array, pa.UInt64Array]:
+    column = batch.column(name)
+    if pa.types.is_decimal(column.type):
+        return words_of_decimals(column)
     try:
-        return column_words(batch.column(name))
+        return column_words(column)
     except NotADecimal as error:
         raise _refused(batch.column("trade_id"), error.row, f"{name} {error.reason}") from error
 

@@ -68,13 +68,13 @@ class LocalStore:
     def get(self, key: str) -> bytes:
         """See `Store.get`."""
         path = self._root / key
-        with _explained("reading", path):
+        with explained("reading", path):
             return path.read_bytes()
 
     def tail(self, key: str, size_bytes: int) -> bytes:
         """See `Store.tail`."""
         path = self._root / key
-        with _explained("reading", path), path.open("rb") as file:
+        with explained("reading", path), path.open("rb") as file:
             end = file.seek(0, os.SEEK_END)
             file.seek(max(0, end - size_bytes))
             return file.read()
@@ -82,7 +82,7 @@ class LocalStore:
     def exists(self, key: str) -> bool:
         """See `Store.exists`."""
         path = self._root / key
-        with _explained("looking at", path):
+        with explained("looking at", path):
             try:
                 path.stat()
             except FileNotFoundError:
@@ -96,7 +96,10 @@ class LocalStore:
                 continue
             with suppress(FileNotFoundError):  # removed since the folder was read
                 if entry.is_file():
-                    yield StoredObject(prefix + entry.name, entry.stat().st_size)
+                    found = entry.stat()
+                    # The time of the rename, which nobody can set, not that of the writing.
+                    changed_us = found.st_ctime_ns // 1_000
+                    yield StoredObject(prefix + entry.name, found.st_size, changed_us)
 
     def folders(self, prefix: str) -> list[str]:
         """See `Store.folders`."""
@@ -105,13 +108,13 @@ class LocalStore:
     def delete(self, key: str, *, guard: Guard = unguarded) -> None:
         """See `Store.delete`; durable when it returns."""
         path = self._root / key
-        with _explained("removal", path):
+        with explained("removal", path):
             guard()
             try:
                 path.unlink()
             except FileNotFoundError:
                 return
-            _sync_folder(path.parent)
+            sync_folder(path.parent)
 
     def sweep(self, prefix: str) -> list[str]:
         """See `Store.sweep`: temporary files whose writer is gone."""
@@ -119,14 +122,14 @@ class LocalStore:
         for entry in self._scan(prefix):
             if _TEMPORARY.fullmatch(entry.name):
                 path = Path(entry.path)
-                with _explained("removal", path):
+                with explained("removal", path):
                     if _remove_abandoned(path):
                         removed.append(prefix + entry.name)
         return sorted(removed)
 
     def check(self) -> None:
         """See `Store.check`."""
-        with _explained("use", self._root):
+        with explained("use", self._root):
             if self._root.exists() and not self._root.is_dir():
                 raise StoreUnusable("use", self.location, "it is a file, not a folder")
         for prefix in ("", TEMPORARY_PREFIX):
@@ -136,7 +139,7 @@ class LocalStore:
 
     def _scan(self, prefix: str) -> list[os.DirEntry[str]]:
         folder = self._root / prefix
-        with _explained("listing", folder):
+        with explained("listing", folder):
             try:
                 with os.scandir(folder) as entries:
                     return list(entries)
@@ -147,11 +150,11 @@ class LocalStore:
         self, key: str, content: bytes, publish: Callable[[Path, Path], bool], guard: Guard
     ) -> bool:
         path = self._root / key
-        with _explained("writing", path):
+        with explained("writing", path):
             among_parts = key.startswith(f"{RAW_ROOT}/")
             drafts = self._root / TEMPORARY_PREFIX if among_parts else path.parent
             for folder in (path.parent, drafts):
-                _make_folder(folder)
+                make_folder(folder)
             while True:
                 temporary = drafts / f".{path.name}.{secrets.token_hex(8)}.tmp"
                 try:
@@ -190,7 +193,7 @@ def _write_and_publish(
         with suppress(FileNotFoundError):
             temporary.unlink()
         os.close(descriptor)
-    _sync_folder(path.parent)
+    sync_folder(path.parent)
     return published
 
 
@@ -220,21 +223,22 @@ def _remove_abandoned(temporary: Path) -> bool:
         os.close(descriptor)
 
 
-def _make_folder(folder: Path) -> None:
+def make_folder(folder: Path) -> None:
     """Make `folder` and what is missing above it, each entry durable."""
     if folder.is_dir():
         return
     if folder.parent != folder:
-        _make_folder(folder.parent)
+        make_folder(folder.parent)
     try:
         folder.mkdir()
     except FileExistsError:
         if not folder.is_dir():
             raise
-    _sync_folder(folder.parent)
+    sync_folder(folder.parent)
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
@@ -243,7 +247,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 @contextmanager
-def _explained(action: str, path: Path) -> Iterator[None]:
+def explained(action: str, path: Path) -> Iterator[None]:
     """Turn an OSError into the error that says what happened to which path."""
     try:
         yield

@@ -8,6 +8,7 @@ opening a file. Ids are padded to 12 digits; longer ids keep their own length.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from dataclasses import dataclass
 
@@ -75,6 +76,11 @@ def product_of_folder(folder: str) -> str | None:
     """The product of a folder name `product=BTC-USD`, or None if it is no product's folder."""
     key, _, product = folder.partition("=")
     return product if key == "product" and _PRODUCT.fullmatch(product) else None
+
+
+def lake_tag(location: str) -> str:
+    """Eight hex digits that stand for a lake's location, in names of leases and blocks."""
+    return hashlib.sha256(location.encode()).hexdigest()[:8]
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 from headrace.coverage import IntervalSet
@@ -23,12 +23,14 @@ class Part:
         size_bytes: size of its file.
         rows_may_be: False if its range crosses a border between cells, which only a range proven
             empty does; True says nothing.
+        changed_us: see `StoredObject`.
     """
 
     name: PartName
     key: str
     size_bytes: int
     rows_may_be: bool = True
+    changed_us: int = field(default=0, compare=False)
 
     @property
     def lo(self) -> int:
@@ -90,7 +92,7 @@ class PartListing:
                 foreign.append(item.key)
             else:
                 rows_may_be = grid.same_cell(name.lo, name.hi)
-                found.append(Part(name, item.key, item.size_bytes, rows_may_be))
+                found.append(Part(name, item.key, item.size_bytes, rows_may_be, item.changed_us))
         parts, hidden = _longest(found)
         overlaps = tuple(
             Overlap(left, right) for left, right in pairwise(parts) if right.lo <= left.hi

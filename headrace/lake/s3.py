@@ -13,7 +13,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 import boto3
 from botocore.config import Config
@@ -123,6 +123,20 @@ class S3Store:
             self._conditional = False
             return self._put_if_not_found(key, content, guard)
 
+    def upload(self, key: str, content: BinaryIO) -> None:
+        """Store a file as a whole, without a copy of it in memory: one PUT, as `put`.
+
+        Args:
+            key: of the object.
+            content: open for reading; each attempt reads it from its beginning.
+        """
+
+        def attempt(_: int) -> None:
+            content.seek(0)
+            self._put(key, content, unguarded)
+
+        self._run("PutObject", key, attempt)
+
     def get(self, key: str) -> bytes:
         """See `Store.get`."""
         return self._run("GetObject", key, lambda _: self._read(key))
@@ -154,7 +168,10 @@ class S3Store:
             for item in page.get("Contents", ()):
                 # Consoles and some stores keep an empty object for the folder itself.
                 if not item["Key"].endswith("/"):
-                    yield StoredObject(item["Key"][len(self._prefix) :], item["Size"])
+                    key = item["Key"][len(self._prefix) :]
+                    changed = item.get("LastModified")
+                    changed_us = round(changed.timestamp() * 1e6) if changed else 0
+                    yield StoredObject(key, item["Size"], changed_us)
 
     def folders(self, prefix: str) -> list[str]:
         """See `Store.folders`."""
@@ -198,7 +215,7 @@ class S3Store:
         guard()
         self._client.delete_object(Bucket=self._bucket, Key=self._prefix + key)
 
-    def _put(self, key: str, content: bytes, guard: Guard, **condition: Any) -> None:
+    def _put(self, key: str, content: bytes | BinaryIO, guard: Guard, **condition: Any) -> None:
         guard()
         self._client.put_object(
             Bucket=self._bucket,

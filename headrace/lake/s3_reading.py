@@ -295,7 +295,11 @@ def parse_listing(content: bytes) -> dict[str, Any]:
 
         page: dict[str, Any] = {
             "Contents": [
-                {"Key": plain(item, "Key"), "Size": int(plain(item, "Size"))}
+                {
+                    "Key": plain(item, "Key"),
+                    "Size": int(plain(item, "Size")),
+                    "LastModified": _moment(item.findtext(f"{space}LastModified")),
+                }
                 for item in root.iter(f"{space}Contents")
             ],
             "CommonPrefixes": [
@@ -310,6 +314,10 @@ def parse_listing(content: bytes) -> dict[str, Any]:
     except (ElementTree.ParseError, ValueError) as error:
         raise ResponseParserError(f"the listing cannot be read: {error}") from error
     return page
+
+
+def _moment(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(unquote_plus(text)) if text else None
 
 
 def _refusal(operation: str, answer: Reply) -> ClientError:

@@ -29,10 +29,18 @@ def unguarded() -> None:
 
 @dataclass(frozen=True, slots=True)
 class StoredObject:
-    """One object of a listing: its key within the store, and its size."""
+    """One object of a listing.
+
+    Args:
+        key: within the store.
+        size_bytes: of the object.
+        changed_us: when it got its name or its content, in microseconds since 1970 by the store's
+            clock, as finely as that counts; 0 where the store does not say.
+    """
 
     key: str
     size_bytes: int
+    changed_us: int = 0
 
 
 class Store(Protocol):

@@ -10,14 +10,29 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 
-from headrace.lake.opening import canonical_location
+from headrace.lake.opening import canonical_location, make_store
 from headrace.leases import LeaseHeld, open_leases
+from headrace.products.choice import to_fetch
 from headrace.pull.ledger import EXCHANGE
 from headrace.pull.product_leases import Turns
 from headrace.pull.report import ProductReceipt, Summary
 from headrace.pull.request import BLOCK_PREFIX, PullRequest
 from headrace.run.report import QuotaUse, Status
 from headrace.wire.transport import quota_name
+
+
+def with_products(request: PullRequest) -> PullRequest:
+    """The request with the products that it means, as the run will choose them.
+
+    Left as it is where the lake is a saved block, whose place only Prefect knows.
+
+    Raises:
+        ConfigurationError: it means none, or the lake's location has a form that cannot work.
+        ListDamaged, StoreError: the list of products cannot be read.
+    """
+    if not request.way or request.lake.startswith(BLOCK_PREFIX):
+        return request
+    return request.of(to_fetch(request, make_store(request.lake), EXCHANGE).products)
 
 
 @contextmanager

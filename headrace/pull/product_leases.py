@@ -10,12 +10,12 @@ back, and take the new one away.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Protocol
 
+from headrace.lake.names import lake_tag
 from headrace.leases import Lease, LeaseHeld, LeaseLost, LeaseStore, Standing, claim, hold
 from headrace.leases.machine import THIS_MACHINE, Machine
 from headrace.stopping import STOP, StopEvent
@@ -182,8 +182,3 @@ class Turns:
                     hold(self._leases, self.upkeep_name, run_id=run_id, ttl_s=_UPKEEP_TTL_S)
                 )
             yield lease
-
-
-def lake_tag(lake: str) -> str:
-    """Eight hex digits that stand for a lake's location."""
-    return hashlib.sha256(lake.encode()).hexdigest()[:8]

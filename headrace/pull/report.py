@@ -24,6 +24,7 @@ from headrace.run.report import (
     duration,
     ended,
     error_lines,
+    plain,
     with_counts,
 )
 
@@ -186,7 +187,10 @@ _DONE = ("new_rows", "pages", "requests")
 
 @dataclass(frozen=True, slots=True)
 class Summary(Report):
-    """What one pull did, as printed, stored as an artifact and given to `--json`."""
+    """What one pull did, as printed, stored as an artifact and given to `--json`.
+
+    `chosen` says how its products were named; empty where their ids were given.
+    """
 
     run: str
     status: Status
@@ -200,6 +204,7 @@ class Summary(Report):
     pool_use: float | None = None
     stopped: bool = False
     plan: tuple[PlanReceipt, ...] = field(default=())
+    chosen: str = ""
 
     def as_json(self) -> Row:
         """The JSON summary."""
@@ -214,6 +219,8 @@ class Summary(Report):
             "quota": self.quota.as_json(),
             "products": [receipt.as_json() for receipt in self.products],
         }
+        if self.chosen:
+            summary["chosen"] = self.chosen
         if self.plan:
             summary["plan"] = [plan.as_json(self.quota.per_s) for plan in self.plan]
         return summary
@@ -314,8 +321,9 @@ class Summary(Report):
         }
 
     def facts(self) -> list[str]:
-        """Requests and quota."""
-        return self.costs.facts()
+        """How the products were chosen, requests and quota."""
+        chosen = [f"products by {plain(self.chosen)}"] if self.chosen else []
+        return [*chosen, *self.costs.facts()]
 
 
 def overall(receipts: Iterable[ProductReceipt]) -> Status:

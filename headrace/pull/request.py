@@ -9,8 +9,8 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from headrace.durations import LONGEST_S
-from headrace.exchange.products import canonical_products
 from headrace.exchange.times import parse_time
+from headrace.products.choice import ProductChoice
 from headrace.quota import parse_rates
 from headrace.quota.config import OUTAGE_LIMIT_S
 from headrace.run.parameters import Form, Parameters
@@ -26,9 +26,6 @@ _SPAN = re.compile(r"([0-9]+)([smhdw])")
 _LONGEST = timedelta(days=36_525)
 _LAST_YEAR = 9998
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
-
-
-Product = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 
 
 def _text(pattern: str) -> Any:
@@ -142,26 +139,16 @@ class ExchangeAccess(Parameters):
         return self
 
 
-class PullRequest(ExchangeAccess):
+class PullRequest(ProductChoice, ExchangeAccess):
     """A backfill of some products: everything in a range of ids or of times.
 
-    `products` are canonical ids, each once. `planner` says which of the two pulls it is: `backfill`
-    asks for everything in the range, `ingest` for what is new. Id ranges are inclusive; `since`,
-    `until` and `last` become ids by asking the exchange. None leaves an end open.
+    `planner` says which of the two pulls it is: `backfill` asks for everything in the range,
+    `ingest` for what is new. Id ranges are inclusive; `since`, `until` and `last` become ids by
+    asking the exchange. None leaves an end open.
     """
 
     internal: ClassVar[frozenset[str]] = frozenset({"planner", "first_ingest_hours"})
 
-    products: Annotated[
-        tuple[str, ...],
-        Field(
-            min_length=1,
-            title="Products",
-            description="Product ids as the exchange lists them, such as BTC-USD.",
-            examples=[["BTC-USD", "ETH-USD"]],
-        ),
-        Form(Annotated[list[Product], Field(min_length=1)], argument=True),
-    ]
     planner: Literal["backfill", "ingest"] = "backfill"
     from_id: Annotated[
         int | None,
@@ -255,13 +242,6 @@ class PullRequest(ExchangeAccess):
             examples=[24, 168],
         ),
     ] = 24
-
-    @field_validator("products", mode="before")
-    @classmethod
-    def _canonical(cls, products: Any) -> tuple[str, ...]:
-        if isinstance(products, str):
-            products = products.split(",")
-        return tuple(canonical_products([str(product) for product in products]))
 
     @field_validator("since", "until", mode="before")
     @classmethod

@@ -98,6 +98,8 @@ class Parameters(BaseModel):
 
     #: Fields that no form shows and no option sets.
     internal: ClassVar[frozenset[str]] = frozenset()
+    #: Whether the fields of this class stand before those of all others.
+    leading: ClassVar[bool] = False
 
     @model_validator(mode="before")
     @classmethod
@@ -129,9 +131,9 @@ class Parameters(BaseModel):
     @classmethod
     def parameters(cls) -> Iterator[Parameter]:
         """Every parameter, those of the pipeline itself before those that it shares with others."""
-        for name in dict.fromkeys(
-            n for kind in cls.__mro__ for n in vars(kind).get("__annotations__", ())
-        ):
+        kinds = sorted(cls.__mro__, key=lambda kind: not vars(kind).get("leading", False))
+        names = (name for kind in kinds for name in vars(kind).get("__annotations__", ()))
+        for name in dict.fromkeys(names):
             if name in cls.model_fields and name not in cls.internal:
                 yield _parameter(name, cls.model_fields[name])
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
 from headrace.errors import HeadraceError, StateError
+from headrace.lake.exceptions import StoreDenied, StoreFull
 
 REBUILD_HINT = "`headrace transform --rebuild` makes the table again from the raw layer"
 
@@ -49,3 +52,55 @@ class TableUnreachable(HeadraceError):
         )
         self.place = place
         self.reason = reason
+
+
+class TableBusy(HeadraceError):
+    """Other runs committed to the same products each time that this one tried."""
+
+    def __init__(self, place: str, attempts: int) -> None:
+        super().__init__(
+            f"the table at {place} was changed by others {attempts} times in a row",
+            hint="Run again once the other run has ended",
+        )
+        self.place = place
+        self.attempts = attempts
+
+
+class RowsDiffer(StateError):
+    """What was written does not hold the rows that it was made from; nothing was committed."""
+
+    def __init__(self, what: str, *, expected: str, found: str, hint: str) -> None:
+        super().__init__(f"{what}: {found}, expected {expected}", hint=hint)
+        self.expected = expected
+        self.found = found
+
+
+#: What delta-rs says of a protocol that it does not know.
+_NEWER = re.compile(r"unsupported|is not supported", re.IGNORECASE)
+#: What the operating system and object_store say of a place that is full, refuses, or is silent.
+_FULL = re.compile(r"No space left on device|Disk quota exceeded|File too large|os error 28")
+_DENIED = re.compile(
+    r"Permission denied|Read-only file system|Forbidden|AccessDenied|Unauthorized|"
+    r"InvalidAccessKeyId|SignatureDoesNotMatch|ExpiredToken|credentials"
+)
+_UNREACHABLE = re.compile(
+    r"error sending request|connection|timed out|timeout|after \d+ retries|NoSuchBucket|"
+    r"status code: 5\d\d",
+    re.IGNORECASE,
+)
+
+
+def of_delta(place: str, error: Exception) -> HeadraceError:
+    """The error of ours that an error of delta-rs about the table at `place` means."""
+    text = str(error)
+    # delta-rs adds the frames of its own stack.
+    reason = text.partition("\n")[0][:300] or type(error).__name__
+    if _FULL.search(text):
+        return StoreFull("writing", place, reason, hint="Free some space and run again")
+    if _DENIED.search(text):
+        return StoreDenied("use", place, reason, hint="Correct the credentials or permissions")
+    if _UNREACHABLE.search(text):
+        return TableUnreachable(place, reason)
+    if _NEWER.search(text):
+        return TableTooNew(place, reason)
+    return TableDamaged(place, reason)

@@ -11,24 +11,24 @@ those that a snapshot names are none of its rows, so nobody reads the folder by 
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection
+import math
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, runtime_checkable
 
 import pyarrow as pa
 import pyarrow.dataset as ds
+import pyarrow.fs as pa_fs
+import pyarrow.parquet as pq
 
 from headrace.extras import require
+from headrace.lake.names import MAX_ID
 from headrace.lake.store import Store
-from headrace.unified.exceptions import (
-    TableDamaged,
-    TableMissing,
-    TableTooNew,
-    TableUnreachable,
-)
+from headrace.trades import rows_between
+from headrace.unified.exceptions import TableDamaged, TableMissing, of_delta
+from headrace.unified.log import read_transactions
 from headrace.unified.schema import (
     PARTITION_BY,
     QUARANTINE_PARTITION_BY,
@@ -44,20 +44,16 @@ if TYPE_CHECKING:
 UNIFIED_ROOT = "unified/trades"
 QUARANTINE_ROOT = "unified/quarantine"
 
-#: What delta-rs says of a protocol that it does not know.
-_NEWER = re.compile(r"Unsupported|is not supported|unsupported", re.IGNORECASE)
-#: What object_store says of a place that does not answer, or refuses.
-_UNREACHABLE = re.compile(
-    r"error sending request|connect|timed out|timeout|Forbidden|AccessDenied|Unauthorized|"
-    r"Permission denied|credentials|InvalidAccessKeyId|SignatureDoesNotMatch|NoSuchBucket|"
-    r"after \d+ retries",
-    re.IGNORECASE,
-)
-
 
 @runtime_checkable
-class _Remote(Protocol):
-    def object_store_options(self) -> dict[str, str]: ...
+class RemoteStore(Protocol):
+    """A store that is no folder."""
+
+    def object_store_options(self) -> dict[str, str]:
+        """See `S3Store.object_store_options`."""
+
+    def upload(self, key: str, content: BinaryIO) -> None:
+        """See `S3Store.upload`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +65,7 @@ class UnifiedFile:
         size_bytes: of the file.
         rows: in it.
         exchange, symbol, month: its partition; no month in the quarantine.
+        partition: the same as columns and values.
         first_id, last_id: least and greatest trade_id.
         first_ts, last_ts: least and greatest trade_ts; None in the quarantine.
     """
@@ -79,6 +76,7 @@ class UnifiedFile:
     exchange: str
     symbol: str
     month: str | None
+    partition: dict[str, str]
     first_id: int
     last_id: int
     first_ts: datetime | None
@@ -89,24 +87,23 @@ class Snapshot:
     """One version of a table.
 
     Args:
-        table: as delta-rs opened it.
-        place: where it is, for messages.
-        schema: columns of the table.
+        table: what it is a version of.
+        delta: as delta-rs opened it.
     """
 
-    def __init__(self, table: DeltaTable, place: str, schema: pa.Schema) -> None:
-        self.delta = table
-        self.place = place
-        self.schema = schema
+    def __init__(self, table: UnifiedTable, delta: DeltaTable) -> None:
+        self.table = table
+        self.delta = delta
 
     @property
     def version(self) -> int:
         """Number of the last commit that it contains."""
         return self.delta.version()
 
-    def transaction(self, app_id: str) -> int | None:
-        """The last version that was committed of an application transaction; None for none."""
-        return self.delta.transaction_version(app_id)
+    @cached_property
+    def transactions(self) -> dict[str, int]:
+        """The application transactions and the last version that was committed of each."""
+        return read_transactions(self.table.store, f"{self.table.root}/_delta_log/", self.version)
 
     def files(
         self,
@@ -127,8 +124,71 @@ class Snapshot:
     def dataset(self) -> ds.Dataset:
         """The rows for pyarrow, DuckDB and Polars; filters skip files and row groups."""
         if not self._files:
-            return ds.dataset(self.schema.empty_table())
-        return self.delta.to_pyarrow_dataset(schema=self.schema)
+            return ds.dataset(self.table.schema.empty_table())
+        return self.delta.to_pyarrow_dataset(schema=self.table.schema)
+
+    def read(
+        self, path: str, lo: int = 1, hi: int = MAX_ID, columns: list[str] | None = None
+    ) -> Iterator[pa.Table]:
+        """The rows of one file with ids in [lo, hi], a row group at a time, by rising id.
+
+        Columns of the partition are not among them. The file need not be committed yet.
+
+        Raises:
+            TableDamaged: the file is missing, or cannot be read.
+        """
+        try:
+            with self._files_of_table.open_input_file(path) as source:
+                parquet = pq.ParquetFile(source)
+                for group in range(parquet.num_row_groups):
+                    ids = parquet.metadata.row_group(group).column(0).statistics
+                    if ids is None or (ids.min <= hi and ids.max >= lo):
+                        rows = rows_between(parquet.read_row_group(group, columns), lo, hi)
+                        if rows.num_rows:
+                            yield rows
+        except FileNotFoundError as error:
+            raise TableDamaged(self.table.uri, f"its file {path} is missing") from error
+        except (pa.ArrowException, OSError) as error:
+            raise TableDamaged(self.table.uri, f"its file {path}: {error}") from error
+
+    def footer(self, path: str) -> pq.FileMetaData:
+        """The Parquet metadata of one file; raises as `read`."""
+        try:
+            with self._files_of_table.open_input_file(path) as source:
+                return pq.read_metadata(source)
+        except FileNotFoundError as error:
+            raise TableDamaged(self.table.uri, f"its file {path} is missing") from error
+        except (pa.ArrowException, OSError) as error:
+            raise TableDamaged(self.table.uri, f"its file {path}: {error}") from error
+
+    def vacuum(self, grace_h: float) -> list[str]:
+        """Remove files that no version of the last `grace_h` hours names; their paths.
+
+        Also what was written and not committed, once it is that old.
+        """
+        from deltalake.exceptions import DeltaError
+
+        # delta-rs counts in whole hours; rounding up keeps files for longer, never for less.
+        options: dict[str, Any] = {
+            "retention_hours": math.ceil(grace_h),
+            "enforce_retention_duration": False,
+            "full": True,
+        }
+        try:
+            # Without anything to remove it would commit all the same.
+            found = self.delta.vacuum(dry_run=True, **options)
+            return self.delta.vacuum(dry_run=False, **options) if found else []
+        except (DeltaError, OSError) as error:
+            raise of_delta(self.table.uri, error) from error
+
+    @cached_property
+    def _files_of_table(self) -> pa_fs.FileSystem:
+        if not isinstance(self.table.store, RemoteStore):
+            return pa_fs.SubTreeFileSystem(self.table.uri, pa_fs.LocalFileSystem())
+        from deltalake.fs import DeltaStorageHandler
+
+        options = self.table.storage_options
+        return pa_fs.PyFileSystem(DeltaStorageHandler(self.table.uri, options=options))
 
     @cached_property
     def _files(self) -> list[UnifiedFile]:
@@ -167,7 +227,7 @@ class UnifiedTable:
 
         Credentials are those of this moment: ask again for each opening.
         """
-        return self.store.object_store_options() if isinstance(self.store, _Remote) else {}
+        return self.store.object_store_options() if isinstance(self.store, RemoteStore) else {}
 
     def exists(self) -> bool:
         """Whether it was ever made; says nothing about whether it can be read."""
@@ -193,10 +253,10 @@ class UnifiedTable:
         if not self.exists():
             raise TableMissing(self.uri)
         try:
-            table = DeltaTable(self.uri, version=version, storage_options=self.storage_options)
-            return Snapshot(table, self.uri, self.schema)
+            delta = DeltaTable(self.uri, version=version, storage_options=self.storage_options)
+            return Snapshot(self, delta)
         except (DeltaError, OSError) as error:
-            raise explained(self.uri, error) from error
+            raise of_delta(self.uri, error) from error
 
 
 def unified_table(lake: Lake) -> UnifiedTable:
@@ -209,17 +269,6 @@ def quarantine_table(lake: Lake) -> UnifiedTable:
     return UnifiedTable(lake.store, QUARANTINE_ROOT, QUARANTINE_SCHEMA, QUARANTINE_PARTITION_BY)
 
 
-def explained(place: str, error: Exception) -> Exception:
-    """The error of ours that an error of delta-rs means."""
-    # delta-rs adds the frames of its own stack.
-    reason = str(error).partition("\n")[0][:300] or type(error).__name__
-    if _NEWER.search(reason):
-        return TableTooNew(place, reason)
-    if _UNREACHABLE.search(str(error)):
-        return TableUnreachable(place, reason)
-    return TableDamaged(place, reason)
-
-
 def _file(row: dict[str, object]) -> UnifiedFile:
     values: dict[str, object] = {
         "path": row["path"],
@@ -229,6 +278,9 @@ def _file(row: dict[str, object]) -> UnifiedFile:
         "last_id": row.get("max.trade_id"),
         "first_ts": row.get("min.trade_ts"),
         "last_ts": row.get("max.trade_ts"),
+        "partition": {
+            name: row[f"partition.{name}"] for name in PARTITION_BY if f"partition.{name}" in row
+        },
         **{name: row.get(f"partition.{name}") for name in PARTITION_BY},
     }
     return UnifiedFile(**values)  # type: ignore[arg-type]

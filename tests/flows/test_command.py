@@ -97,7 +97,12 @@ def of(sim, lake):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ((), "Missing argument 'products'"),
+        ((), "no product is named; give product ids, --match, --set, --all or --from-file"),
+        (("BTC-USD", "--all"), "product ids and --all both say which products"),
+        (("--match", "re:("), "'re:(' is no regular expression"),
+        (("--all",), "keeps no list of products to choose from"),
+        (("--set", "usd"), "keeps no set of products named 'usd'"),
+        (("--from-file", "nowhere.txt"), "nowhere.txt: No such file"),
         (("BTC-USD", "--colour", "blue"), "No such option: --colour"),
         (("BTC USD",), "'BTC USD' is no product id"),
         (("../../etc",), "'../../etc' is no product id"),

@@ -4,6 +4,7 @@ import io
 import os
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from rich.console import Console
 
 from headrace.cli.display import show
 from headrace.cli.products import _table
-from headrace.exchange.client import ProductInfo
+from headrace.products.listing import ListedProduct, ProductList
 from headrace.pull.report import PlanReceipt, Summary
 from headrace.run.report import QuotaUse, Status
 
@@ -43,7 +44,14 @@ def test_a_plan_shows_what_the_exchange_said_as_it_is():
 
 
 def test_the_list_of_products_shows_their_names_as_they_are():
-    shown = drawn(_table([ProductInfo(id=HOSTILE, base_currency="\x1b[31mred", status="a\nb")]))
+    product = ListedProduct(
+        id=HOSTILE,
+        base_currency="\x1b[31mred",
+        status="a\nb",
+        listed=True,
+        last_seen=datetime(2026, 3, 2, tzinfo=UTC),
+    )
+    shown = drawn(_table(ProductList(), [product]))
     assert HOSTILE in shown
     assert "\x1b" not in shown
     assert r"a\nb" in shown

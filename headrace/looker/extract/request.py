@@ -9,10 +9,10 @@ from typing import Annotated, Any
 
 from pydantic import Field, field_validator, model_validator
 
+from headrace.lake.names import lake_tag
 from headrace.looker.client.connection import checked_looker_url
 from headrace.looker.content import TYPES, content_of
 from headrace.paths import real_path
-from headrace.pull.product_leases import lake_tag
 from headrace.pull.request import BLOCK_PREFIX, RATE
 from headrace.quota import parse_rates
 from headrace.quota.config import OUTAGE_LIMIT_S

@@ -89,7 +89,6 @@ def test_defaults_and_examples_are_valid(entrypoint, name):
 @pytest.mark.parametrize(
     ("name", "wrong"),
     [
-        ("products", []),
         ("products", ["BTC/USD"]),
         ("products", ["../etc"]),
         ("products", [""]),
@@ -121,8 +120,18 @@ def test_a_wrong_value_is_refused_and_its_field_named(name, wrong):
 
 
 def test_a_missing_parameter_is_refused():
-    assert problems(BACKFILL, products=["BTC-USD"]) == []
-    assert validate({}, BACKFILL, preprocess=False, ignore_required=False)
+    writing = schema_of("flows/sot_write.py:sot_write")
+    assert problems(writing, source="data/outputs") == []
+    assert validate({}, writing, preprocess=False, ignore_required=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("match", ["*-USD"]), ("set", "usd"), ("all", True), ("from_file", "products.txt")],
+)
+def test_products_need_no_ids(name, value):
+    for schema in (BACKFILL, AUDIT, schema_of("flows/ingest.py:ingest")):
+        assert problems(schema, **{name: value}) == []
 
 
 #: Field, the check behind it, and what both must agree on.

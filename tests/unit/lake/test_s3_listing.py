@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 from botocore.parsers import ResponseParserError
 
 from headrace.lake.s3_reading import parse_listing
 
+MOMENT = datetime(2026, 3, 1, 12, 0, 0, 500_000, tzinfo=UTC)
 AMAZON = b"""<?xml version="1.0" encoding="UTF-8"?>
 <ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><Name>lake</Name>
 <Prefix>a/</Prefix><NextContinuationToken>to/ken==</NextContinuationToken><KeyCount>3</KeyCount>
 <MaxKeys>3</MaxKeys><Delimiter>%2F</Delimiter><EncodingType>url</EncodingType>
 <IsTruncated>true</IsTruncated>
-<Contents><Key>a/b+c%3Dd</Key><Size>12</Size><StorageClass>STANDARD</StorageClass></Contents>
+<Contents><Key>a/b+c%3Dd</Key>
+<LastModified>2026-03-01T12:00:00.500Z</LastModified><Size>12</Size><StorageClass>STANDARD</StorageClass></Contents>
 <Contents><Size>0</Size><Key>a/%C3%BC</Key></Contents>
 <CommonPrefixes><Prefix>a/folder/</Prefix></CommonPrefixes></ListBucketResult>"""
 
 
 def test_a_page_of_a_listing() -> None:
     assert parse_listing(AMAZON) == {
-        "Contents": [{"Key": "a/b c=d", "Size": 12}, {"Key": "a/ü", "Size": 0}],
+        "Contents": [
+            {"Key": "a/b c=d", "Size": 12, "LastModified": MOMENT},
+            {"Key": "a/ü", "Size": 0, "LastModified": None},
+        ],
         "CommonPrefixes": [{"Prefix": "a/folder/"}],
         "IsTruncated": True,
         "NextContinuationToken": "to/ken==",
@@ -33,7 +40,7 @@ def test_stores_that_know_no_encoding_and_no_namespace() -> None:
     )
 
     assert parse_listing(content) == {
-        "Contents": [{"Key": "a+b%20", "Size": 1}],
+        "Contents": [{"Key": "a+b%20", "Size": 1, "LastModified": None}],
         "CommonPrefixes": [],
         "IsTruncated": False,
     }

@@ -134,7 +134,7 @@ def test_what_is_no_moment_is_refused_by_name_and_text(field, text):
         ({"base_url": "http://"}, "'http://' is no http or https URL"),
         ({"rate": "fast"}, "rate 'fast'"),
         ({"rate": "0/s"}, "rate '0/"),
-        ({"products": []}, "products: "),
+        ({"products": []}, "no product is named"),
         ({"planner": "sideways"}, "planner: "),
         ({"colour": "blue"}, "colour: "),
     ],

@@ -36,7 +36,7 @@ def test_an_empty_table_has_its_columns(table: UnifiedTable) -> None:
     snapshot = table.snapshot()
     assert (snapshot.version, snapshot.files()) == (0, [])
     assert snapshot.dataset().to_table().schema == UNIFIED_SCHEMA
-    assert snapshot.transaction("headrace/coinbase/BTC-USD") is None
+    assert snapshot.transactions == {}
 
 
 @pytest.mark.parametrize("length", [0, 1, 40, 500])
