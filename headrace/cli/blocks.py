@@ -1,31 +1,24 @@
-"""`headrace blocks …`: make the project's kinds of blocks known to a Prefect server."""
+"""`headrace blocks …`: register the project's block types with a Prefect server."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Awaitable
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
+from headrace.cli.common import Json, print_json
 from headrace.cli.server.run import with_client
 
 app = typer.Typer(help="Prefect blocks: configuration kept on the server.", no_args_is_help=True)
 
 
-@app.callback()
-def blocks() -> None:
-    """Prefect blocks: configuration kept on the server."""
-
-
 @app.command()
 def register(
-    as_json: Annotated[
-        bool, typer.Option("--json", help="One JSON object on stdout, nothing else.")
-    ] = False,
+    as_json: Json = False,
 ) -> None:
-    """Register every kind of block, with its form; as often as you like."""
+    """Register every block type with its form; repeating it is harmless."""
 
     def ask(client: Any) -> Awaitable[Any]:
         from blocks.registering import register_blocks
@@ -34,7 +27,7 @@ def register(
 
     found = with_client(ask)
     if as_json:
-        typer.echo(json.dumps({"blocks": [asdict(kind) for kind in found]}))
+        print_json({"blocks": [asdict(kind) for kind in found]})
         return
     for kind in found:
         typer.echo(f"{kind.slug}: {kind.description}")

@@ -1,10 +1,8 @@
-"""`headrace checkpoint …`: what runs have noted of each product; looked at, rebuilt, forgotten."""
+"""`headrace checkpoint …`: what runs recorded of each product; shown, rebuilt, deleted."""
 
 from __future__ import annotations
 
-import json
-import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -12,12 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 from uuid import uuid4
 
 import typer
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
-from headrace.cli.checkpoint_tables import details_table, list_tables, rebuilt_table
+from headrace.cli.common import Json, LakeOption, Yes, confirm, print_json, table_of
 from headrace.cli.exits import Exit, exit_of_status
 from headrace.cli.server import api_for_run
 from headrace.cli.server.run import say_on_stderr
+from headrace.coverage import Range
 from headrace.errors import ConfigurationError, HeadraceError
 from headrace.exchange.products import canonical_product, canonical_products
 from headrace.lake.names import exchange_prefix, lake_tag
@@ -32,15 +34,12 @@ from headrace.settings import Settings, load_settings
 if TYPE_CHECKING:
     from blocks import BlockCheckpoints, Lake
 
-app = typer.Typer(help="Checkpoints: what runs have noted of each product.", no_args_is_help=True)
+app = typer.Typer(help="Checkpoints: what runs recorded of each product.", no_args_is_help=True)
 
 
-_FORGOTTEN, _ABSENT = "forgotten", "there was no checkpoint"
+_RANGES_SHOWN = 20
+_DELETED, _ABSENT = "forgotten", "there was no checkpoint"
 
-LakeOption = Annotated[
-    str, typer.Option(help="A folder, s3://bucket/prefix or block:NAME. [HEADRACE_LAKE]")
-]
-Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout, nothing else.")]
 Product = Annotated[str, typer.Argument(help="Product id, such as BTC-USD.")]
 
 
@@ -59,7 +58,7 @@ class _Place:
 
 @dataclass(frozen=True)
 class Rebuilt:
-    """What became of one product."""
+    """How the rebuild of one product ended."""
 
     product: str
     status: Status
@@ -74,11 +73,6 @@ class Rebuilt:
             "checkpoint": self.checkpoint.model_dump(mode="json") if self.checkpoint else None,
             "error": self.error or None,
         }
-
-
-@app.callback()
-def checkpoints() -> None:
-    """Checkpoints: what runs have noted of each product."""
 
 
 @app.command("list")
@@ -109,10 +103,11 @@ def list_checkpoints(
             }
             for entry in found
         ]
-        _print_json({"lake": None if all_lakes else here, "checkpoints": listed})
+        print_json({"lake": None if all_lakes else here, "checkpoints": listed})
     elif found:
-        for table in list_tables(found):
-            Console().print(table)
+        for each in sorted({entry.checkpoint.lake for entry in found if entry.checkpoint}):
+            usable = [e.checkpoint for e in found if e.checkpoint and e.checkpoint.lake == each]
+            Console().print(_table(usable, each, saved=True))
         for entry in found:
             if entry.problem:
                 typer.echo(f"{entry.block}: {entry.problem}")
@@ -122,7 +117,7 @@ def list_checkpoints(
 
 @app.command()
 def show(product: Product, lake: LakeOption = "", as_json: Json = False) -> None:
-    """Show all that the checkpoint of one product says."""
+    """Show everything that the checkpoint of one product holds."""
     product = canonical_product(product)
     with _opened(lake, quiet=as_json) as place:
         checkpoint = place.checkpoints.load(EXCHANGE, product)
@@ -132,9 +127,9 @@ def show(product: Product, lake: LakeOption = "", as_json: Json = False) -> None
             hint="headrace checkpoint list --all-lakes shows those that there are",
         )
     if as_json:
-        _print_json(checkpoint.model_dump(mode="json"))
+        print_json(checkpoint.model_dump(mode="json"))
     else:
-        Console().print(details_table(checkpoint))
+        Console().print(_details(checkpoint))
 
 
 @app.command("rebuild")
@@ -148,7 +143,7 @@ def rebuild_checkpoints(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Make checkpoints anew from the lake alone, without one request to the exchange.
+    """Rebuild checkpoints from the lake alone, without one request to the exchange.
 
     For checkpoints that are damaged, or gone with the Prefect database.
     """
@@ -156,7 +151,7 @@ def rebuild_checkpoints(
     with _opened(lake, quiet=as_json) as place:
         results = _rebuilt(place, wanted, force=force)
     if as_json:
-        _print_json(
+        print_json(
             {
                 "lake": place.checkpoints.lake,
                 "products": [result.as_json() for result in results],
@@ -164,7 +159,7 @@ def rebuild_checkpoints(
         )
     else:
         if any(result.checkpoint for result in results):
-            Console().print(rebuilt_table([each.checkpoint for each in results if each.checkpoint]))
+            Console().print(_table([each.checkpoint for each in results if each.checkpoint]))
         for result in results:
             if result.error:
                 said = result.error.removeprefix(f"{result.product}: ")
@@ -176,26 +171,29 @@ def rebuild_checkpoints(
 def reset(
     products: Annotated[list[str], typer.Argument(help="Product ids, such as BTC-USD.")],
     lake: LakeOption = "",
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Yes = False,
     as_json: Json = False,
 ) -> None:
-    """Forget checkpoints. No trade is touched: the next run starts from what the lake holds.
+    """Delete checkpoints. No trade is touched: the next run starts from what the lake holds.
 
     What only a checkpoint knows is gone then: which ranges failed, and the newest id seen.
     """
     wanted = canonical_products(products)
     if not yes:
-        _confirm(wanted)
+        confirm(
+            f"Delete the checkpoint of {', '.join(wanted)}? The trades stay in the lake.",
+            refusal="no checkpoint was deleted",
+        )
     outcomes: dict[str, str] = {}
     with _opened(lake, quiet=as_json) as place:
         for product in wanted:
             outcomes[product] = _reset(place, product)
     if as_json:
-        _print_json({"lake": place.checkpoints.lake, "products": outcomes})
+        print_json({"lake": place.checkpoints.lake, "products": outcomes})
     else:
         for product, outcome in outcomes.items():
             typer.echo(f"{product}: {outcome}")
-    if not {_FORGOTTEN, _ABSENT}.issuperset(outcomes.values()):
+    if not {_DELETED, _ABSENT}.issuperset(outcomes.values()):
         raise typer.Exit(Exit.RUNNING_ELSEWHERE)
 
 
@@ -242,23 +240,63 @@ def _rebuilt(place: _Place, wanted: list[str], *, force: bool) -> list[Rebuilt]:
 
 
 def _reset(place: _Place, product: str) -> str:
-    """Forget one checkpoint, and say what became of it."""
+    """Delete one checkpoint; the outcome in words."""
     run_id, ttl_s = f"reset-{uuid4().hex[:12]}", place.settings.lease_ttl_s
     try:
         with place.turns(product).alone(run_id, ttl_s=ttl_s):
-            return _FORGOTTEN if place.checkpoints.delete(EXCHANGE, product) else _ABSENT
+            return _DELETED if place.checkpoints.delete(EXCHANGE, product) else _ABSENT
     except LeaseHeld as error:
         return str(error)
 
 
-def _confirm(products: list[str]) -> None:
-    if not sys.stdin.isatty():
-        raise ConfigurationError(
-            "no checkpoint was forgotten", hint="Nobody can be asked here: repeat with --yes"
-        )
-    question = f"Forget the checkpoint of {', '.join(products)}? The trades stay in the lake."
-    typer.confirm(question, abort=True, err=True)
+def _table(checkpoints: Sequence[Checkpoint], lake: str = "", *, saved: bool = False) -> Table:
+    rows = [
+        {
+            "product": each.product,
+            "rows": each.rows,
+            "watermark": each.watermark,
+            "newest": each.newest,
+            "holes": len(each.holes),
+            "failed": len(each.failed),
+            **({"saved": _when(each)} if saved else {}),
+        }
+        for each in checkpoints
+    ]
+    return table_of(rows, lake)
 
 
-def _print_json(value: object) -> None:
-    typer.echo(json.dumps(value))
+def _details(checkpoint: Checkpoint) -> Table:
+    """Everything that one checkpoint holds."""
+    table = Table(show_header=False, box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    facts = {
+        "product": checkpoint.product,
+        "source": checkpoint.source,
+        "lake": checkpoint.lake,
+        "rows": f"{checkpoint.rows:,}",
+        "first trade": f"{checkpoint.first:,}" if checkpoint.first else "not known",
+        "watermark": f"{checkpoint.watermark:,}",
+        "newest seen": f"{checkpoint.newest:,}",
+        "ingests from": f"{checkpoint.ingest_from:,}" if checkpoint.ingest_from else "not known",
+        "covered": _ranges(checkpoint.covered),
+        "holes": _ranges(checkpoint.holes),
+        "failed": _ranges(checkpoint.failed),
+        "saved": _when(checkpoint),
+        "by run": checkpoint.run_id,
+        "fencing token": str(checkpoint.fencing_token),
+        "schema version": str(checkpoint.schema_version),
+    }
+    for name, value in facts.items():
+        table.add_row(name, Text(value))
+    return table
+
+
+def _when(checkpoint: Checkpoint) -> str:
+    return f"{checkpoint.updated_at:%Y-%m-%d %H:%M:%SZ}"
+
+
+def _ranges(ranges: Sequence[Range]) -> str:
+    shown = ", ".join(f"{lo}-{hi}" for lo, hi in ranges[:_RANGES_SHOWN])
+    more = len(ranges) - _RANGES_SHOWN
+    return (shown or "none") + (f" and {more:,} more" if more > 0 else "")

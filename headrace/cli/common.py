@@ -1,15 +1,94 @@
-"""Options that every command takes, wherever they stand on the command line."""
+"""What commands share: options, `--json`, tables, questions, the line of an error."""
 
 from __future__ import annotations
 
+import json
 import os
+import sys
+from collections.abc import Sequence
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 from headrace.errors import ConfigurationError, HeadraceError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout, nothing else.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+LakeOption = Annotated[
+    str, typer.Option(help="A folder, s3://bucket/prefix or block:NAME. [HEADRACE_LAKE]")
+]
+
+
+def print_json(value: Any) -> None:
+    """One JSON value on stdout; in ASCII, since names may hold what no terminal can print."""
+    typer.echo(json.dumps(value))
+
+
+def confirm(question: str, *, refusal: str, hint: str = "repeat with --yes") -> None:
+    """Ask, on standard error; end the command at a no.
+
+    Raises:
+        ConfigurationError: `refusal` and `hint`, since there is no terminal to ask on.
+    """
+    if not has_terminal():
+        raise ConfigurationError(refusal, hint=f"There is no terminal to ask on: {hint}")
+    typer.confirm(question, abort=True, err=True)
+
+
+def has_terminal() -> bool:
+    """Whether a question can be answered."""
+    return sys.stdin.isatty()
+
+
+def table_of(
+    rows: Sequence[dict[str, Any]], title: str = "", *, whole: Sequence[str] = ()
+) -> Table:
+    """Rows as a table, for people. What comes from outside is text, and no markup.
+
+    Args:
+        rows: at least one; their keys are the columns, with blanks for underscores.
+        title: above the table.
+        whole: columns that are not broken into lines; numbers never are.
+    """
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(
+        title=Text(title) if title else None,
+        title_justify="left",
+        title_style="bold",
+        box=box.SIMPLE_HEAD,
+    )
+    for name in rows[0]:
+        numbers = all(isinstance(row[name], int | float) or row[name] is None for row in rows)
+        table.add_column(
+            name.replace("_", " "),
+            justify="right" if numbers else "left",
+            no_wrap=numbers or name in whole,
+            overflow="fold",
+        )
+    for row in rows:
+        colour = COLOURS.get(str(row.get("status")), "")
+        cells = (Text(_cell(name, value), overflow="fold") for name, value in row.items())
+        table.add_row(*cells, style=colour)
+    return table
+
+
+def _cell(name: str, value: object) -> str:
+    if value is None:
+        return ""
+    if name == "status":
+        return str(value).replace("_", " ")
+    return f"{value:,}" if isinstance(value, int | float) else str(value)
+
+
+COLOURS = {"done": "green", "partial": "yellow", "failed": "red", "running_elsewhere": "cyan"}
 
 
 class Format(StrEnum):
@@ -36,13 +115,8 @@ LogLevel = Annotated[Level | None, typer.Option(help="From which level on. [HEAD
 _COMMON = ("--log-format", "--log-level")
 
 
-class _Told:
-    """What outlives the command's context, for the error that ended it."""
-
-    log_format = "human"
-
-
-_told = _Told()
+#: Outlives the command's context, for the error that ended it.
+_log_format = "human"
 
 
 class CommonOptionsGroup(TyperGroup):
@@ -87,21 +161,22 @@ def set_up_logs(ctx: typer.Context, log_format: Format | None, log_level: Level 
     from headrace.logs import written
     from headrace.settings import load_settings
 
+    global _log_format
     ctx.call_on_close(restore)
-    _told.log_format = str(log_format or "human")
+    _log_format = str(log_format or "human")
     os.environ.update({name: str(value) for name, value in given.items() if value})
     try:
         settings = load_settings()
     except ConfigurationError:
         # The command says so itself where it needs them; some, like `doctor`, have to go on.
         return
-    _told.log_format = settings.log_format
+    _log_format = settings.log_format
     ctx.with_resource(written(settings))
 
 
 def logs_are_json() -> bool:
-    """Whether standard error belongs to machines, by what the last command was told."""
-    return _told.log_format == "json"
+    """Whether the last command writes its log lines as JSON: standard error is for machines."""
+    return _log_format == "json"
 
 
 def say_error(error: HeadraceError) -> None:

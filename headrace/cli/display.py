@@ -10,15 +10,15 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from rich import box
 from rich.console import Console, Group
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from headrace.cli.common import COLOURS, table_of
 from headrace.run.progress import Bar
-from headrace.run.report import Report, Row
+from headrace.run.report import Report
 
 if TYPE_CHECKING:
     from tasks.kernel import PipelineRun
@@ -30,8 +30,6 @@ _PLAIN_INTERVAL_S = 10.0
 #: Rows and remarks that a terminal shows; `--json` has the rest.
 _MOST_ROWS = 40
 _MOST_REMARKS = 200
-
-_COLOURS = {"done": "green", "partial": "yellow", "failed": "red", "running_elsewhere": "cyan"}
 
 
 class Display:
@@ -126,7 +124,8 @@ def show(report: Report, console: Console) -> None:
     """The table of what a run did, then what went wrong, then the totals."""
     rows = report.table()
     if rows:
-        console.print(_table(report.title(), rows[:_MOST_ROWS]))
+        whole = ("product", "type", "status")
+        console.print(table_of(rows[:_MOST_ROWS], report.title(), whole=whole))
     remarks = report.remarks()
     lines = remarks[:_MOST_REMARKS]
     for left, what in ((len(rows) - _MOST_ROWS, "rows"), (len(remarks) - _MOST_REMARKS, "lines")):
@@ -136,38 +135,13 @@ def show(report: Report, console: Console) -> None:
         console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
-def _table(title: str, rows: list[Row]) -> Table:
-    """One line per part. What comes from outside is text, and no markup."""
-    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
-    for name in rows[0]:
-        numbers = all(isinstance(row[name], int | float) or row[name] is None for row in rows)
-        table.add_column(
-            name.replace("_", " "),
-            justify="right" if numbers else "left",
-            no_wrap=numbers or name in ("product", "type", "status"),
-            overflow="fold",
-        )
-    for row in rows:
-        cells = (Text(_cell(name, value)) for name, value in row.items())
-        table.add_row(*cells, style=_COLOURS.get(str(row.get("status")), ""))
-    return table
-
-
-def _cell(name: str, value: object) -> str:
-    if value is None:
-        return ""
-    if name == "status":
-        return str(value).replace("_", " ")
-    return f"{value:,}" if isinstance(value, int | float) else str(value)
-
-
 def _row(bar: Bar) -> tuple[Any, ...]:
     drawn_bar = "" if bar.share is None else ProgressBar(total=1.0, completed=bar.share, width=30)
     return (
         Text(bar.name, style="bold"),
         drawn_bar,
         *(Text(text, justify="right") for text in bar.texts),
-        Text(bar.state.replace("_", " "), style=_COLOURS.get(bar.state, "")),
+        Text(bar.state.replace("_", " "), style=COLOURS.get(bar.state, "")),
     )
 
 

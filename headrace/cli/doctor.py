@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,6 +12,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from headrace.cli.common import Json, LakeOption, print_json
 from headrace.cli.exits import Exit
 from headrace.cli.server.address import api_url
 from headrace.cli.server.configured import configured_api
@@ -29,14 +29,12 @@ from headrace.settings import Settings, load_settings
 
 _STYLES = {Severity.OK: "green", Severity.WARNING: "yellow", Severity.PROBLEM: "red"}
 
-#: A store that does not answer is told as such soon.
+#: A store that does not answer is reported soon.
 _HASTY = {"connect_timeout_s": 3, "read_timeout_s": 5, "give_up_after_s": 4, "longest_pause_s": 1}
 
 
 def doctor(
-    lake: Annotated[
-        str, typer.Option(help="A folder, s3://bucket/prefix or block:NAME. [HEADRACE_LAKE]")
-    ] = "",
+    lake: LakeOption = "",
     base_url: Annotated[
         str, typer.Option(help="Address of the exchange. [HEADRACE_COINBASE_URL]")
     ] = "",
@@ -44,9 +42,7 @@ def doctor(
     limit_s: Annotated[
         float, typer.Option(min=1, max=300, help="Seconds after which a check is given up.")
     ] = LIMIT_S,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="One JSON object on stdout, nothing else.")
-    ] = False,
+    as_json: Json = False,
 ) -> None:
     """Look for what would keep a run from working; say what to do about each thing found.
 
@@ -67,7 +63,7 @@ def doctor(
             _show(result)
     bad = any(result.severity is Severity.PROBLEM for result in results)
     if as_json:
-        typer.echo(json.dumps({"ok": not bad, "checks": [_as_dict(result) for result in results]}))
+        print_json({"ok": not bad, "checks": [_as_dict(result) for result in results]})
     else:
         _show_end(results)
     raise typer.Exit(Exit.FAILED if bad else Exit.DONE)
@@ -157,7 +153,7 @@ def _show_refusal(error: ConfigurationError, *, as_json: bool) -> None:
         remedy = error.hint or "Correct it, or unset it to have the default"
         finding = {"severity": "problem", "what": error.message, "remedy": remedy}
         check = {"check": "settings", "severity": "problem", "elapsed_s": 0.0}
-        typer.echo(json.dumps({"ok": False, "checks": [{**check, "findings": [finding]}]}))
+        print_json({"ok": False, "checks": [{**check, "findings": [finding]}]})
     else:
         typer.echo(f"problem settings    {error}")
 

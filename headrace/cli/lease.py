@@ -1,22 +1,19 @@
-"""`headrace lease …`: who may write at this moment, and how to take that away from the dead."""
+"""`headrace lease …`: which process may write where, and how to release a lease by hand."""
 
 from __future__ import annotations
 
-import json
-import sys
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
+from headrace.cli.common import Json, Yes, confirm, print_json, table_of
 from headrace.errors import ConfigurationError
 from headrace.leases import Holder, LeaseHeld, LeaseState, LeaseStore, Standing, open_leases
 from headrace.leases.machine import Liveness
 from headrace.settings import load_settings
 
-app = typer.Typer(help="Leases: who may write at this moment.", no_args_is_help=True)
+app = typer.Typer(help="Leases: which process may write where.", no_args_is_help=True)
 
 Store = Annotated[
     str | None,
@@ -25,32 +22,26 @@ Store = Annotated[
         help="A folder, or dynamodb://TABLE?region=REGION; default: HEADRACE_HOME/leases.",
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout, nothing else.")]
-
-
-@app.callback()
-def leases() -> None:
-    """Leases: who may write at this moment."""
 
 
 @app.command("list")
 def list_leases(store: Store = None, as_json: Json = False) -> None:
-    """List every lease that was ever taken, with its holder and what it is worth now."""
+    """List every lease of the store, with its holder and whether it still holds."""
     opened = _opened(store)
     states = opened.list()
     if as_json:
-        typer.echo(json.dumps({"leases": [_as_dict(opened, state) for state in states]}))
+        print_json({"leases": [_as_dict(opened, state) for state in states]})
     elif states:
-        Console().print(_table(states))
+        Console().print(table_of([_row(state) for state in states]))
     else:
-        typer.echo(f"no lease was ever taken in {opened.where}")
+        typer.echo(f"no lease in {opened.where}")
 
 
 @app.command()
 def release(
     name: Annotated[str, typer.Argument(help="As `headrace lease list` shows it.")],
     store: Store = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Yes = False,
     force: Annotated[
         bool, typer.Option("--force", help="Even if the holder's process is alive.")
     ] = False,
@@ -58,7 +49,7 @@ def release(
 ) -> None:
     """Take a lease away from its holder; the next run may start at once.
 
-    Hardly ever needed: the lease of a dead process ends by itself. A holder that still lives is
+    Hardly ever needed: the lease of a dead process ends by itself. A holder that still runs is
     stopped at its next commit and loses what it has not committed.
     """
     opened = _opened(store)
@@ -71,11 +62,11 @@ def release(
         holder = opened.force_release(name, token=state.token)
     if as_json:
         released = _holder_dict(holder) if holder else None
-        typer.echo(json.dumps({"name": name, "released": released}))
+        print_json({"name": name, "released": released})
     elif holder:
         typer.echo(f"released {name}, held by {holder}")
     else:
-        typer.echo(f"nobody holds {name}")
+        typer.echo(f"{name} is not held")
 
 
 def _opened(store: str | None) -> LeaseStore:
@@ -86,7 +77,7 @@ def _found(store: LeaseStore, name: str) -> LeaseState:
     states = {state.name: state for state in store.list()}
     if name not in states:
         known = ", ".join(states) or "none at all"
-        raise ConfigurationError(f"{store.where} knows no lease {name!r}", hint=f"Known: {known}")
+        raise ConfigurationError(f"{store.where} has no lease {name!r}", hint=f"Known: {known}")
     return states[name]
 
 
@@ -98,45 +89,31 @@ def _may_release(store: LeaseStore, state: LeaseState, holder: Holder, *, force:
 
 
 def _confirm(store: LeaseStore, state: LeaseState, holder: Holder) -> None:
-    if not _somebody_can_be_asked():
-        raise ConfigurationError(
-            f"{state.name} is held by {holder} ({_alive(store, holder)}) and was not released",
-            hint="Nobody can be asked here: repeat with --yes",
-        )
-    question = f"{state.name} is {state.standing}: {holder} ({_alive(store, holder)}). Release it?"
-    typer.confirm(question, abort=True, err=True)
-
-
-def _somebody_can_be_asked() -> bool:
-    return sys.stdin.isatty()
+    confirm(
+        f"{state.name} is {state.standing}: {holder} ({_alive(store, holder)}). Release it?",
+        refusal=f"{state.name} is held by {holder} ({_alive(store, holder)}) and was not released",
+    )
 
 
 def _alive(store: LeaseStore, holder: Holder) -> str:
     return {
         Liveness.ALIVE: "its process is alive",
         Liveness.GONE: "its process is gone",
-        Liveness.UNKNOWN: "whether its process is alive cannot be told from here",
+        Liveness.UNKNOWN: "whether its process is alive is not known on this machine",
     }[store.liveness(holder)]
 
 
-def _table(states: tuple[LeaseState, ...]) -> Table:
-    table = Table("lease", "standing", "holder", "run", "since", "until", "token")
-    for state in states:
-        holder = state.holder
-        cells = (
-            (
-                f"{holder.host} pid {holder.pid}",
-                holder.run_id,
-                f"{holder.since:%Y-%m-%d %H:%M:%SZ}",
-                f"{holder.expires:%Y-%m-%d %H:%M:%SZ}",
-            )
-            if holder
-            else ("", "", "", "")
-        )
-        # As Text, since names come from outside and must not be read as markup.
-        row = (state.name, state.standing.value, *cells, str(state.token))
-        table.add_row(*(Text(cell, overflow="fold") for cell in row))
-    return table
+def _row(state: LeaseState) -> dict[str, Any]:
+    holder = state.holder
+    return {
+        "lease": state.name,
+        "state": state.standing.value,
+        "holder": f"{holder.host} pid {holder.pid}" if holder else "",
+        "run": holder.run_id if holder else "",
+        "since": f"{holder.since:%Y-%m-%d %H:%M:%SZ}" if holder else "",
+        "until": f"{holder.expires:%Y-%m-%d %H:%M:%SZ}" if holder else "",
+        "token": str(state.token),
+    }
 
 
 def _as_dict(store: LeaseStore, state: LeaseState) -> dict[str, Any]:

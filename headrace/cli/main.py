@@ -46,14 +46,15 @@ class _Commands(LazyGroup, CommonOptionsGroup):
             "Show a whole backfill against a simulated exchange, with its troubles.",
         ),
         "backfill": Lazy(
-            "headrace.cli.pull:backfill",
+            "headrace.cli.pipelines:backfill",
             "Fetch every trade of some products that is not in the lake yet.",
         ),
         "ingest": Lazy(
-            "headrace.cli.pull:ingest", "Fetch what is new of some products since the last run."
+            "headrace.cli.pipelines:ingest",
+            "Fetch what is new of some products since the last run.",
         ),
         "audit": Lazy(
-            "headrace.cli.audit:audit",
+            "headrace.cli.pipelines:audit",
             "Find out whether products are complete and sound in the lake; with --heal, make "
             "them so.",
         ),
@@ -65,16 +66,16 @@ class _Commands(LazyGroup, CommonOptionsGroup):
             "headrace.cli.blocks:app", "Prefect blocks: configuration kept on the server."
         ),
         "alarms": Lazy(
-            "headrace.cli.alarms.command:app",
+            "headrace.cli.alarms:app",
             "Alarms: Prefect automations on what runs report.",
         ),
         "checkpoint": Lazy(
-            "headrace.cli.checkpoint:app", "Checkpoints: what runs have noted of each product."
+            "headrace.cli.checkpoint:app", "Checkpoints: what runs recorded of each product."
         ),
-        "lease": Lazy("headrace.cli.lease:app", "Leases: who may write at this moment."),
+        "lease": Lazy("headrace.cli.lease:app", "Leases: which process may write where."),
         "looker": Lazy("headrace.cli.looker:app", "Looker's content, kept in a vault."),
         "quota": Lazy("headrace.cli.quota:app", "Quotas: what they allow and who uses them."),
-        "breaker": Lazy("headrace.cli.breaker:app", "Circuit breakers of servers."),
+        "breaker": Lazy("headrace.cli.quota:breaker_app", "Circuit breakers of servers."),
         "metrics": Lazy("headrace.cli.metrics:app", "Metrics of runs, and alarms on them."),
         "sim": Lazy("headrace.cli.sim:app", "Simulated servers to rehearse with."),
         "sot": Lazy("headrace.cli.sot:app", "The source-of-truth log of an engine's outputs."),

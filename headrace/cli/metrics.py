@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
+from headrace.cli.common import Json, print_json
 from headrace.errors import ConfigurationError
 from headrace.metrics import CATALOGUE, MetricsSettingError, parse_sink
 from headrace.metrics.alarms import Thresholds, prometheus_rules, put_alarms
@@ -22,7 +19,6 @@ app = typer.Typer(help="Metrics of runs, and alarms on them.", no_args_is_help=T
 alarms_app = typer.Typer(help="Alarms with the thresholds that ship.", no_args_is_help=True)
 app.add_typer(alarms_app, name="alarms")
 
-Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout, nothing else.")]
 Response = Annotated[float, typer.Option(min=0, help="Mean seconds of an answer.")]
 ErrorRate = Annotated[
     float, typer.Option(min=0, max=100, help="Percent of requests that the server failed.")
@@ -34,32 +30,18 @@ DataAge = Annotated[
 ]
 
 
-@app.callback()
-def metrics() -> None:
-    """Metrics of runs, and alarms on them."""
-
-
-@alarms_app.callback()
-def alarms() -> None:
-    """Alarms with the thresholds that ship."""
-
-
 @app.command("list")
 def list_metrics(as_json: Json = False) -> None:
-    """List every metric: its names, its unit, and where metrics go at the moment."""
+    """List every metric: its names, its unit, and where metrics are sent."""
     kind, where = parse_sink(load_settings().metrics)
     if as_json:
         rows = [_as_dict(metric) for metric in CATALOGUE]
-        typer.echo(json.dumps({"sink": kind, "where": where or None, "metrics": rows}))
+        print_json({"sink": kind, "where": where or None, "metrics": rows})
         return
-    table = Table()
-    for name in ("prometheus", "cloudwatch", "unit", "by", "what it says"):
-        table.add_column(name, no_wrap=name in ("prometheus", "cloudwatch", "unit"))
     for metric in CATALOGUE:
-        row = _as_dict(metric)
-        cells = (row["prometheus"], row["cloudwatch"], row["unit"], ", ".join(row["labels"]))
-        table.add_row(*(Text(cell) for cell in (*cells, row["help"])))
-    Console().print(table)
+        cloud = f"CloudWatch {metric.cloud_name} in {metric.unit}"
+        typer.echo(f"{metric.prometheus_name}  ({cloud}; by {', '.join(metric.labels)})")
+        typer.echo(f"    {metric.help}")
     typer.echo(f"HEADRACE_METRICS sends them to {kind}{f' {where}' if where else ''}.")
 
 
@@ -72,7 +54,8 @@ def cloudwatch(
         str, typer.Option(help="Host of the exchange; default: that of HEADRACE_COINBASE_URL.")
     ] = "",
     action: Annotated[
-        list[str] | None, typer.Option(help="ARN to tell, of an SNS topic for example. Repeatable.")
+        list[str] | None,
+        typer.Option(help="ARN to notify, of an SNS topic for example. Repeatable."),
     ] = None,
     response_s: Response = 3.0,
     error_rate: ErrorRate = 10.0,
@@ -90,12 +73,12 @@ def cloudwatch(
     host = source or quota_name(load_settings().coinbase_url)
     names = put_alarms(make_client(region or None), place, host, limits, actions=action or [])
     if as_json:
-        typer.echo(json.dumps({"namespace": place, "source": host, "alarms": names}))
+        print_json({"namespace": place, "source": host, "alarms": names})
         return
     for name in names:
         typer.echo(name)
     if not action:
-        typer.echo("They ring in CloudWatch only; --action ARN tells somebody.", err=True)
+        typer.echo("They show in CloudWatch only; --action ARN sends notifications.", err=True)
 
 
 @alarms_app.command()
@@ -116,7 +99,7 @@ def prometheus(
     """Write the alarms as a rules file for Prometheus."""
     limits = Thresholds(response_s, error_rate, throttles_per_minute, breaker_opens, data_age_s)
     if not (window[:-1].isdigit() and window[-1:] in "smh" and int(window[:-1]) > 0):
-        raise ConfigurationError(f"--window {window!r} is no length of time", hint="Write 2m")
+        raise ConfigurationError(f"--window {window!r} is not a length of time", hint="Write 2m")
     rules = prometheus_rules(limits, window=window)
     if path is None:
         sys.stdout.write(rules)

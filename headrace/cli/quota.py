@@ -1,8 +1,7 @@
-"""`headrace quota …`: what the quotas of this machine are doing."""
+"""`headrace quota …` and `headrace breaker …`: the quotas of this machine and their breakers."""
 
 from __future__ import annotations
 
-import json
 import math
 from typing import Annotated, Any
 
@@ -11,20 +10,23 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from headrace.cli.common import Json, print_json
 from headrace.errors import ConfigurationError
 from headrace.quota import parse_rates
 from headrace.quota.selftest import run_selftest
-from headrace.quota.status import QuotaStatus, inspect, known_names, reset_quota
+from headrace.quota.status import (
+    BreakerStatus,
+    QuotaStatus,
+    inspect,
+    inspect_breaker,
+    known_names,
+    open_breaker,
+    reset_quota,
+)
 from headrace.settings import load_settings
 
 app = typer.Typer(help="Quotas: what they allow and who uses them.", no_args_is_help=True)
-
-Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout, nothing else.")]
-
-
-@app.callback()
-def quota() -> None:
-    """Quotas: what they allow and who uses them."""
+breaker_app = typer.Typer(help="Circuit breakers of servers.", no_args_is_help=True)
 
 
 @app.command()
@@ -37,9 +39,9 @@ def status(
     names = [name] if name else known_names(folder)
     found = [inspect(folder, one) for one in names]
     if as_json:
-        typer.echo(json.dumps({"quotas": [_as_dict(one) for one in found]}))
+        print_json({"quotas": [_as_dict(one) for one in found]})
     elif not found:
-        typer.echo(f"no quota was ever used in {folder}")
+        typer.echo(f"no quota was used yet in {folder}")
     for one in () if as_json else found:
         Console().print(_table(one))
 
@@ -60,7 +62,10 @@ def reset(
     """Forget a slow-down and a Retry-After of the server."""
     reset_quota(load_settings().quota_folder, name, bookings=bookings)
     what = "slow-down, pause and bookings" if bookings else "slow-down and pause"
-    typer.echo(json.dumps({"name": name, "forgotten": what}) if as_json else f"{name}: {what} gone")
+    if as_json:
+        print_json({"name": name, "forgotten": what})
+    else:
+        typer.echo(f"{name}: {what} reset")
 
 
 @app.command()
@@ -79,24 +84,22 @@ def bench(
     result = run_selftest(folder, rates[0], processes, seconds)
     share = None if math.isnan(result.used_share) else round(result.used_share, 4)
     if as_json:
-        typer.echo(
-            json.dumps(
-                {
-                    "uncontended_p50_ms": round(result.p50_ms, 3),
-                    "uncontended_p99_ms": round(result.p99_ms, 3),
-                    "permits": result.permits,
-                    "over_limit": result.over_limit,
-                    "used_share": share,
-                    "fairness": round(result.fairness, 3),
-                }
-            )
+        print_json(
+            {
+                "uncontended_p50_ms": round(result.p50_ms, 3),
+                "uncontended_p99_ms": round(result.p99_ms, 3),
+                "permits": result.permits,
+                "over_limit": result.over_limit,
+                "used_share": share,
+                "fairness": round(result.fairness, 3),
+            }
         )
         return
     table = Table(title=f"{processes} processes at {rates[0]} for {seconds:g} s", show_header=False)
     table.add_row("uncontended permit", f"p50 {result.p50_ms:.3f} ms, p99 {result.p99_ms:.3f} ms")
     table.add_row("permits", str(result.permits))
     table.add_row("above the limit in any window", str(result.over_limit))
-    table.add_row("used of the quota", "too short to tell" if share is None else f"{share:.2%}")
+    table.add_row("used of the quota", "too short a time" if share is None else f"{share:.2%}")
     table.add_row("fairness (Jain)", f"{result.fairness:.3f}")
     Console().print(table)
 
@@ -114,10 +117,7 @@ def _table(status: QuotaStatus) -> Table:
     table.add_row("speed", f"{100 / book.slowdown:.0f} % of the rates")
     if book.blocked_s:
         table.add_row("Retry-After", f"{book.blocked_s:.1f} s to go")
-    state = f"{breaker.phase.value}, {breaker.failures} failures in a row"
-    if breaker.reopens_in_s:
-        state += f", next probe in {breaker.reopens_in_s:.0f} s"
-    table.add_row("breaker", state)
+    table.add_row("breaker", _breaker_words(breaker))
     return table
 
 
@@ -134,10 +134,56 @@ def _as_dict(status: QuotaStatus) -> dict[str, Any]:
         "processes": [{"pid": one.pid, "grants": one.grants} for one in book.processes],
         "slowdown": book.slowdown,
         "blocked_s": book.blocked_s,
-        "breaker": {
-            "phase": breaker.phase.value,
-            "failures": breaker.failures,
-            "reopens_in_s": breaker.reopens_in_s,
-            "outage_s": breaker.outage_s,
-        },
+        "breaker": _breaker_dict(breaker),
+    }
+
+
+@breaker_app.command("status")
+def breaker_status(
+    name: Annotated[str | None, typer.Argument(help="Of one breaker; default: all.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Show the phase of each breaker."""
+    folder = load_settings().quota_folder
+    found = {one: inspect_breaker(folder, one) for one in ([name] if name else known_names(folder))}
+    if as_json:
+        rows = [{"name": one, **_breaker_dict(status)} for one, status in found.items()]
+        print_json({"breakers": rows})
+    elif not found:
+        typer.echo(f"no breaker was used yet in {folder}")
+    else:
+        for one, status in found.items():
+            typer.echo(f"{one}: {_breaker_words(status)}")
+
+
+@breaker_app.command("reset")
+def reset_breaker(
+    name: Annotated[str, typer.Argument(help="As `headrace breaker status` shows it.")],
+    as_json: Json = False,
+) -> None:
+    """Close a breaker by hand: requests are sent again at once."""
+    with open_breaker(load_settings().quota_folder, name) as opened:
+        before = opened.state().phase.value
+        opened.reset()
+    if as_json:
+        print_json({"name": name, "before": before, "after": "closed"})
+    else:
+        typer.echo(f"{name}: closed (it was {before})")
+
+
+def _breaker_words(status: BreakerStatus) -> str:
+    line = f"{status.phase.value}, {status.failures} failures in a row"
+    if status.outage_s:
+        line += f", failing for {status.outage_s:.0f} s"
+    if status.reopens_in_s:
+        line += f", next probe in {status.reopens_in_s:.0f} s"
+    return line
+
+
+def _breaker_dict(status: BreakerStatus) -> dict[str, Any]:
+    return {
+        "phase": status.phase.value,
+        "failures": status.failures,
+        "reopens_in_s": status.reopens_in_s,
+        "outage_s": status.outage_s,
     }

@@ -22,11 +22,6 @@ from headrace.sim.simulation import ExchangeSimulation
 app = typer.Typer(help="Simulated servers to rehearse with.", no_args_is_help=True)
 
 
-@app.callback()
-def simulated_servers() -> None:
-    """Simulated servers to rehearse with, on 127.0.0.1 only."""
-
-
 @app.command()
 def exchange(
     product: Annotated[
@@ -89,7 +84,7 @@ def exchange(
         Path | None, typer.Option(help="Write the port here once ready; removed at the end.")
     ] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Say where it listens as one line of JSON.")
+        bool, typer.Option("--json", help="The address as one line of JSON.")
     ] = False,
 ) -> None:
     """Serve the wire format of Coinbase Exchange's market data, with generated trades.
@@ -167,7 +162,7 @@ def looker(
         Path | None, typer.Option(help="Write the port here once ready; removed at the end.")
     ] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Say where it listens as one line of JSON.")
+        bool, typer.Option("--json", help="The address as one line of JSON.")
     ] = False,
 ) -> None:
     """Serve Looker's API 4.0 as its SDK speaks it, with generated content.

@@ -5,7 +5,6 @@ None of the three imports Prefect (1.1 s).
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from headrace.cli.common import Json, print_json
 from headrace.cli.deployments.plan import default_plan_path, read_plan
 from headrace.cli.deployments.serving import (
     Schedule,
@@ -26,10 +26,6 @@ from headrace.cli.server.configured import configured_api
 from headrace.cli.server.managed import ManagedServer
 from headrace.cli.server.status import ServerStatus, server_status
 from headrace.settings import load_settings
-
-JsonOption = Annotated[
-    bool, typer.Option("--json", help="One JSON object on stdout and nothing else there.")
-]
 
 
 def up(
@@ -57,12 +53,12 @@ def up(
             show_default=False,
         ),
     ] = None,
-    as_json: JsonOption = False,
+    as_json: Json = False,
 ) -> None:
     """Start the local Prefect server with its deployments, and keep both until `headrace down`.
 
     Nothing runs by itself until its schedule is switched on, with --schedules or in the UI. Runs
-    that are started from the UI or by a schedule work in the folder in which you type this.
+    that are started from the UI or by a schedule use the folder in which you type this.
     """
     began = time.monotonic()
     plan = (deployments or default_plan_path()).absolute()
@@ -78,7 +74,7 @@ def up(
     elapsed_s = round(time.monotonic() - began, 1)
     _warn_of_configured_api()
     if as_json:
-        _print_json(
+        print_json(
             {
                 "ui_url": running.ui_url,
                 "api_url": running.api_url,
@@ -94,7 +90,7 @@ def up(
         return
     state = f"up, started in {elapsed_s} s" if running.started_now else "up already"
     typer.echo(f"Prefect is {state}. UI: {running.ui_url}  (end it with `headrace down`)")
-    typer.echo(f"{len(served.deployments)} deployments; their runs work in {served.folder}")
+    typer.echo(f"{len(served.deployments)} deployments; their runs use the folder {served.folder}")
     typer.echo(_schedule_line(planned))
     if served.plan != str(plan):
         _warn(f"They are still those of {served.plan}; `headrace down` first to serve {plan}.")
@@ -112,9 +108,11 @@ def _schedule_line(planned: list[Schedule]) -> str:
 def down(
     vacuum: Annotated[
         bool,
-        typer.Option("--vacuum", help="Then give the disk back what the database no longer needs."),
+        typer.Option(
+            "--vacuum", help="Then free the disk space that the database no longer needs."
+        ),
     ] = False,
-    as_json: JsonOption = False,
+    as_json: Json = False,
 ) -> None:
     """Stop the local Prefect server and what runs beside it; runs and settings are kept."""
     server = ManagedServer(load_settings().home)
@@ -122,12 +120,12 @@ def down(
     stopped = server.down()
     freed = server.vacuum() if vacuum else None
     if in_use:
-        _warn("A headrace command was using it: its work goes on, but the UI will not show it all.")
+        _warn("A headrace command was using it: it goes on, but the UI will not show all of it.")
     if as_json:
         answer: dict[str, Any] = {"stopped": stopped}
         if freed is not None:
             answer |= dict(zip(("bytes_before", "bytes_after"), freed, strict=True))
-        _print_json(answer)
+        print_json(answer)
         return
     typer.echo(f"Stopped: {', '.join(stopped)}." if stopped else "Nothing was up.")
     if freed is not None:
@@ -135,14 +133,14 @@ def down(
         typer.echo(f"Database: {before:.1f} MiB, now {after:.1f} MiB.")
 
 
-def status(as_json: JsonOption = False) -> None:
+def status(as_json: Json = False) -> None:
     """Show whether the local Prefect server is up, where, since when, and how big it is.
 
     Exit code 0 in either case; ask `--json` for `running` in a script.
     """
     state = server_status(ManagedServer(load_settings().home))
     if as_json:
-        _print_json(msgspec.to_builtins(state))
+        print_json(msgspec.to_builtins(state))
     else:
         typer.echo("\n".join(_lines(state)))
 
@@ -185,7 +183,7 @@ def _serving_lines(state: ServerStatus) -> list[str]:
     names = ", ".join(state.serving.deployments) or "not yet"
     lines = [f"  serving   {names}", f"            in {state.serving.folder}"]
     if state.serving.restarts:
-        lines.append(f"            started anew {state.serving.restarts} times, see its log")
+        lines.append(f"            restarted {state.serving.restarts} times, see its log")
     return lines
 
 
@@ -197,7 +195,3 @@ def _warn_of_configured_api() -> None:
 
 def _warn(line: str) -> None:
     sys.stderr.write(f"{line}\n")
-
-
-def _print_json(answer: dict[str, Any]) -> None:
-    typer.echo(json.dumps(answer))

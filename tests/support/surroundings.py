@@ -19,7 +19,7 @@ import io, json, os, resource, sys, tempfile, time
 from headrace.cli import (
     breaker, doctor, entry, lease, looker, main, metrics, pull, quota, sot, up,
 )
-import headrace.cli.looker.contents, headrace.cli.sot.head
+import headrace.cli.looker.contents, headrace.cli.sot.commands
 
 def change(case):
     os.environ.update(case["set"])

@@ -1,6 +1,108 @@
-"""Alarms: Prefect automations, shipped as code.
+"""`headrace alarms …`: alarms as automations of a Prefect server (docs/alarms.md).
 
-- `catalogue`: what there is to be alarmed about, free of Prefect;
-- `installing`: the same as automations of a server, installed as often as you like;
-- `command`: `headrace alarms …`.
+`catalogue` defines them, `installing` brings them to a server and imports Prefect.
 """
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import asdict
+from datetime import timedelta
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+
+from headrace.cli.alarms.catalogue import BREAKER_OPEN, DATA_OLD, SHORTEST, alarms, in_words
+from headrace.cli.common import Json, print_json
+from headrace.cli.server.run import with_client
+from headrace.errors import ConfigurationError
+from headrace.pull.request import parse_span
+
+if TYPE_CHECKING:
+    from headrace.cli.alarms.installing import InstalledAlarm
+
+app = typer.Typer(help="Alarms: Prefect automations on what runs report.", no_args_is_help=True)
+
+Answer = TypeVar("Answer")
+
+
+@app.command()
+def install(
+    to: Annotated[
+        str | None,
+        typer.Option(
+            help="Block that messages go through, as TYPE/NAME: slack-webhook/ops, "
+            "sendgrid-email/ops, webhook/ops. Without it they show in the UI only.",
+        ),
+    ] = None,
+    on: Annotated[
+        bool | None,
+        typer.Option(
+            "--on/--paused",
+            help="Switch all on or off. Without it, switches stay as they are; new ones are off.",
+        ),
+    ] = None,
+    breaker_open: Annotated[
+        str, typer.Option(help="How long a breaker may be open, such as 15m.")
+    ] = "15m",
+    data_old: Annotated[str, typer.Option(help="How old data may be, such as 1h.")] = "1h",
+    as_json: Json = False,
+) -> None:
+    """Install all alarms, or update them; repeating it is harmless."""
+    waits = {
+        BREAKER_OPEN: _wait("--breaker-open", breaker_open),
+        DATA_OLD: _wait("--data-old", data_old),
+    }
+    _show(_call("install", alarms(waits), to=to, enabled=on), as_json)
+
+
+@app.command("list")
+def list_(as_json: Json = False) -> None:
+    """List the alarms of the server: whether they are on, and where their messages go."""
+    _show(_call("installed"), as_json)
+
+
+@app.command()
+def remove(as_json: Json = False) -> None:
+    """Delete all alarms from the server."""
+    names: list[str] = _call("remove")
+    if as_json:
+        print_json({"removed": names})
+    else:
+        typer.echo(f"Removed: {', '.join(names)}." if names else "There were none.")
+
+
+def _call(name: str, *arguments: Any, **options: Any) -> Any:
+    """Call a function of `installing` with a client, Prefect being imported only now."""
+
+    def call(client: Any) -> Awaitable[Any]:
+        module = import_module("headrace.cli.alarms.installing")
+        function: Callable[..., Awaitable[Any]] = getattr(module, name)
+        return function(client, *arguments, **options)
+
+    return with_client(call)
+
+
+def _wait(option: str, text: str) -> timedelta:
+    try:
+        length = parse_span(text)
+    except ValueError as error:
+        raise ConfigurationError(f"{option}: {error}") from error
+    if length < SHORTEST:
+        raise ConfigurationError(
+            f"{option} {text}: Prefect looks in steps of some seconds; "
+            f"the shortest wait is {in_words(SHORTEST)}"
+        )
+    return length
+
+
+def _show(found: Sequence[InstalledAlarm], as_json: bool) -> None:
+    if as_json:
+        print_json({"alarms": [{**asdict(one), "to": list(one.to)} for one in found]})
+        return
+    if not found:
+        typer.echo("No alarms there. Install them with `headrace alarms install`.")
+    for one in found:
+        state = "on" if one.enabled else "paused"
+        typer.echo(f"{one.name}: {one.outcome}, {state}, {', '.join(one.to)}. {one.description}")

@@ -24,12 +24,23 @@ from prefect.events.schemas.automations import Automation
 from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 
 from headrace.cli.alarms.catalogue import ALARMS, FLOWS, OLDER_EVENTS, Alarm, alarms
-from headrace.cli.alarms.exceptions import NoSuchBlock
+from headrace.errors import ConfigurationError
 
 #: The type of block that is called with a payload of ours; all others speak for themselves.
 _WEBHOOK = "webhook"
 _TAGS = ["headrace"]
 _OUR_FLOWS = {"prefect.resource.role": "flow", "prefect.resource.name": list(FLOWS)}
+
+
+class NoSuchBlock(ConfigurationError):
+    """The block that messages should go through is not there."""
+
+    def __init__(self, reference: str) -> None:
+        super().__init__(
+            f"--to {reference}: the Prefect server has no such block",
+            hint="Make it in the UI (Blocks) and name it as TYPE/NAME, such as slack-webhook/ops",
+        )
+        self.reference = reference
 
 
 @dataclass(frozen=True, slots=True)

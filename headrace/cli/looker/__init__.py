@@ -49,11 +49,11 @@ class _Commands(LazyGroup):
             "field.",
         ),
         "unpack": Lazy(
-            "headrace.cli.looker.folders:unpack",
+            "headrace.cli.looker.contents:unpack",
             "Write each item to {type}/{id}.json, the bytes as the server sent them.",
         ),
         "pack": Lazy(
-            "headrace.cli.looker.folders:pack",
+            "headrace.cli.looker.contents:pack",
             "Take edited files back into the vault as new versions; `restore` brings them to "
             "Looker.",
         ),

@@ -1,4 +1,4 @@
-"""`headrace looker list|info|show|failures|diff`: what a vault holds, and what changed."""
+"""The `headrace looker` commands on what a vault holds: shown, compared, as files and back."""
 
 from __future__ import annotations
 
@@ -7,27 +7,29 @@ import sys
 from collections import Counter
 from dataclasses import asdict
 from itertools import islice
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
-from headrace.cli.looker.options import (
+from headrace.cli.common import Json, print_json, table_of
+from headrace.cli.exits import Exit
+from headrace.cli.looker.shared import (
+    Deleted,
     IdArgument,
-    Json,
     TypeArgument,
+    TypeFilter,
     Types,
     VaultPath,
     known_type,
     known_types,
     one_line,
     opened,
-    print_json,
 )
-from headrace.looker.content import TYPES
 from headrace.looker.diff import MISSING, Change, Difference, differences, pair_of_sessions
+from headrace.looker.folder import pack as pack_folder
+from headrace.looker.folder import unpack as unpack_folder
 from headrace.looker.vault import Row, Session, Vault
 from headrace.looker.vault.model import Version
 
@@ -36,14 +38,9 @@ _MOST_SHOWN = 1_000
 
 
 def list_items(
-    type_: Annotated[
-        str | None,
-        typer.Argument(metavar="[TYPE]", help=f"One of {', '.join(TYPES)}; all if left out."),
-    ] = None,
+    type_: TypeFilter = None,
     vault: VaultPath = None,
-    deleted: Annotated[
-        bool, typer.Option("--deleted", help="Also what is deleted on the server.")
-    ] = False,
+    deleted: Deleted = False,
     folder: Annotated[str | None, typer.Option(help="Only in the folder with this id.")] = None,
     text: Annotated[str, typer.Option("--search", help="Only where the name or id holds it.")] = "",
     limit: Annotated[
@@ -59,7 +56,7 @@ def list_items(
     if as_json:
         print_json({"items": [_as_dict(row) for row in found]})
     elif found:
-        Console().print(_table(found))
+        Console().print(table_of([_shown(row) for row in found], whole=("type", "updated", "seen")))
         if limit is None and len(found) == _MOST_SHOWN:
             typer.echo(f"the first {_MOST_SHOWN:,}; see --limit, --search, --json")
     else:
@@ -80,28 +77,26 @@ def info(vault: VaultPath = None, as_json: Json = False) -> None:
         typer.echo(
             f"restores  {facts['restore_failures']} failing (headrace looker restore --failures)"
         )
-    table = Table("type", *("items", "deleted", "versions", "bodies", "stored"))
-    for column in table.columns[1:]:
-        column.justify = "right"
-    for name, of_type in facts["types"].items():
-        table.add_row(
-            name,
-            f"{of_type['items']:,}",
-            f"{of_type['deleted']:,}",
-            f"{of_type['versions']:,}",
-            f"{of_type['body_bytes'] / 1e6:,.1f} MB",
-            f"{of_type['stored_bytes'] / 1e6:,.1f} MB",
+    rows = [
+        {
+            "type": name,
+            "items": of_type["items"],
+            "deleted": of_type["deleted"],
+            "versions": of_type["versions"],
+            "bodies (MB)": round(of_type["body_bytes"] / 1e6, 1),
+            "stored (MB)": round(of_type["stored_bytes"] / 1e6, 1),
+        }
+        for name, of_type in facts["types"].items()
+    ]
+    console = Console()
+    if rows:
+        console.print(table_of(rows))
+    shown = ("kind", "status", "started_at", "ended_at", "run_id")
+    if facts["sessions"]:
+        sessions = (
+            {"session": str(s["id"]), **{n: s[n] for n in shown}} for s in facts["sessions"]
         )
-    Console().print(table)
-    sessions = Table("session", "kind", "status", "started", "ended", "run")
-    for session in facts["sessions"]:
-        sessions.add_row(
-            *(
-                Text(str(session[name] or ""))
-                for name in ("id", "kind", "status", "started_at", "ended_at", "run_id")
-            )
-        )
-    Console().print(sessions)
+        console.print(table_of(list(sessions)))
 
 
 def show(
@@ -182,24 +177,17 @@ def _version(version: Version) -> dict[str, Any]:
     return {**facts, "sha256": sha256}
 
 
-def _table(rows: list[Row]) -> Table:
-    table = Table()
-    for name in ("type", "id", "name", "folder", "updated", "seen", "version", "deleted"):
-        table.add_column(name, no_wrap=name in ("type", "updated", "seen"), overflow="fold")
-    for row in rows:
-        cells = (
-            row.type,
-            row.id,
-            one_line(row.name),
-            row.folder or "",
-            (row.updated_at or "")[:10],
-            row.seen_at[:10],
-            str(row.version),
-            row.deletion or "",
-        )
-        # As Text, since names come from outside and must not be read as markup.
-        table.add_row(*(Text(one_line(cell), overflow="fold") for cell in cells))
-    return table
+def _shown(row: Row) -> dict[str, str]:
+    return {
+        "type": row.type,
+        "id": one_line(row.id),
+        "name": one_line(row.name),
+        "folder": one_line(row.folder),
+        "updated": (row.updated_at or "")[:10],
+        "seen": row.seen_at[:10],
+        "version": str(row.version),
+        "deleted": row.deletion or "",
+    }
 
 
 def failures(
@@ -221,19 +209,19 @@ def failures(
     if not found:
         typer.echo("nothing is failing")
         return
-    shown = Table("type", "what", "id or page", "status", "attempts", "last", "message")
-    for failure in found:
-        cells = (
-            failure.type,
-            failure.kind,
-            failure.key,
-            str(failure.status or "-"),
-            str(failure.attempts),
-            failure.last_at[:19],
-            failure.message,
-        )
-        shown.add_row(*(Text(one_line(cell), overflow="fold") for cell in cells))
-    Console().print(shown)
+    rows = [
+        {
+            "type": failure.type,
+            "what": failure.kind,
+            "id or page": one_line(failure.key),
+            "status": str(failure.status or "-"),
+            "attempts": str(failure.attempts),
+            "last": failure.last_at[:19],
+            "message": one_line(failure.message),
+        }
+        for failure in found
+    ]
+    Console().print(table_of(rows))
     if any(failure.resolved_at is None for failure in found):
         typer.echo("headrace looker retry asks for the open ones again")
 
@@ -312,3 +300,61 @@ def _change(change: Change) -> dict[str, Any]:
     """A side that is not there is left out, which null is not."""
     sides = {"before": change.before, "after": change.after}
     return {"path": change.path, **{k: v for k, v in sides.items() if v is not MISSING}}
+
+
+Folder = Annotated[Path, typer.Argument(help="Of the files, {type}/{id}.json.")]
+
+
+def unpack(
+    folder: Folder,
+    types: Types = None,
+    deleted: Deleted = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite edits.")] = False,
+    vault: VaultPath = None,
+    as_json: Json = False,
+) -> None:
+    """Write each item to {type}/{id}.json, the bytes as the server sent them."""
+    wanted = known_types(types)
+    with opened(vault, check=True) as source:
+        done = unpack_folder(source, folder, types=wanted, deleted=deleted, force=force)
+    if as_json:
+        print_json({"folder": str(folder), **asdict(done)})
+    else:
+        typer.echo(
+            f"{folder}: {done.written:,} written, {done.unchanged:,} as they were, "
+            f"{done.removed:,} outdated ones removed"
+        )
+
+
+def pack(
+    folder: Folder,
+    types: Types = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be taken, and take nothing.")
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Also take edits of versions that are outdated.")
+    ] = False,
+    vault: VaultPath = None,
+    as_json: Json = False,
+) -> None:
+    """Take edited files back into the vault as new versions; `restore` brings them to Looker."""
+    wanted = known_types(types)
+    with opened(vault, check=True) as target:
+        done = pack_folder(target, folder, types=wanted, dry_run=dry_run, force=force)
+    if as_json:
+        print_json({"folder": str(folder), "dry_run": dry_run, **asdict(done)})
+    else:
+        verb = "would become" if dry_run else "became"
+        for item in done.changed:
+            typer.echo(f"{one_line(item)} {verb} a new version")
+        for item in done.new:
+            typer.echo(f"{one_line(item)} {verb} a new item")
+        for path, reason in done.refused:
+            typer.echo(f"{path} was not taken: {one_line(reason, longest=300)}", err=True)
+        typer.echo(
+            f"{len(done.changed):,} changed, {len(done.new):,} new, {done.unchanged:,} as they "
+            f"were, {len(done.refused):,} refused"
+        )
+    if done.refused:
+        raise typer.Exit(Exit.PARTIAL)

@@ -10,23 +10,20 @@ from typing import Annotated, Any
 
 import typer
 
+from headrace.cli.common import Json, print_json
 from headrace.cli.exits import Exit
-from headrace.cli.looker.connecting import (
+from headrace.cli.looker.shared import (
     BaseUrl,
     OutageLimit,
     Rate,
-    connected,
-    hold_vault,
-    same_looker,
-)
-from headrace.cli.looker.options import (
-    Json,
     Types,
     VaultPath,
+    connected,
+    hold_vault,
     known_types,
     one_line,
     opened,
-    print_json,
+    same_looker,
 )
 from headrace.cli.running import pipeline_command
 from headrace.extras import require

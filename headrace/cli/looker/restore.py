@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from dataclasses import asdict
 from typing import Annotated, Any
@@ -11,17 +10,22 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from headrace.cli.common import Json, Yes, confirm, print_json, table_of
 from headrace.cli.exits import Exit
-from headrace.cli.looker.connecting import (
+from headrace.cli.looker.shared import (
     BaseUrl,
+    Deleted,
     OutageLimit,
     Rate,
+    TypeFilter,
+    VaultPath,
     connected,
     hold_vault,
+    known_type,
+    one_line,
+    opened,
 )
-from headrace.cli.looker.options import Json, VaultPath, known_type, one_line, opened, print_json
 from headrace.errors import ConfigurationError
-from headrace.looker.content import TYPES
 from headrace.looker.restore.restorer import (
     ItemReport,
     RestoreOutcome,
@@ -36,19 +40,14 @@ from headrace.quota.config import OUTAGE_LIMIT_S
 
 
 def restore(
-    type_: Annotated[
-        str | None,
-        typer.Argument(metavar="[TYPE]", help=f"One of {', '.join(TYPES)}; all if left out."),
-    ] = None,
+    type_: TypeFilter = None,
     item_id: Annotated[
         str | None, typer.Argument(metavar="[ID]", help="Only this item, deleted or not.")
     ] = None,
     version: Annotated[
         int | None, typer.Option(min=1, help="An older version of that item.")
     ] = None,
-    deleted: Annotated[
-        bool, typer.Option("--deleted", help="Also what is deleted on the server.")
-    ] = False,
+    deleted: Deleted = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would be done, and write nothing.")
     ] = False,
@@ -71,7 +70,7 @@ def restore(
     failures: Annotated[
         bool, typer.Option("--failures", help="List what could not be restored, and end.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Yes = False,
     vault: VaultPath = None,
     base_url: BaseUrl = "",
     rate: Rate = [],  # noqa: B006 - typer reads it, it is never changed
@@ -108,7 +107,12 @@ def restore(
                 return
             if not yes:
                 schedules = _of_schedules(restorer, steps, enable=enable_schedules)
-                _confirm(client.source, len(steps), schedules)
+                what = f"{len(steps):,} items into {client.source}{schedules}"
+                confirm(
+                    f"Restore {what}?",
+                    refusal=f"{what} were not restored",
+                    hint="repeat with --yes, or look with --dry-run",
+                )
             parameters = {"types": list(types), "id": item_id, "version": version,
                           "deleted": deleted, "force": force}  # fmt: skip
             done = restorer.run(steps, parameters=parameters)
@@ -134,15 +138,6 @@ def _of_schedules(restorer: Restorer, steps: list[Step], *, enable: bool) -> str
     if enable:
         return f"; {schedules:,} schedules, of which those that are on will SEND from there"
     return f"; {schedules:,} schedules arrive switched off (--enable-schedules)"
-
-
-def _confirm(target: str, items: int, more: str) -> None:
-    if not sys.stdin.isatty():
-        raise ConfigurationError(
-            f"{items:,} items would be restored into {target}{more}",
-            hint="Nobody can be asked here: repeat with --yes, or look with --dry-run",
-        )
-    typer.confirm(f"Restore {items:,} items into {target}{more}?", abort=True, err=True)
 
 
 def _report(outcome: ItemReport) -> None:
@@ -200,9 +195,8 @@ def _show_failures(vault: str | None, *, as_json: bool) -> None:
 
 
 def _table(counts: dict[str, Counter[RestoreOutcome]]) -> Table:
-    table = Table("type", *(how.value for how in RestoreOutcome))
-    for column in table.columns[1:]:
-        column.justify = "right"
-    for type_, of_type in counts.items():
-        table.add_row(type_, *(f"{of_type[how]:,}" for how in RestoreOutcome))
-    return table
+    rows = [
+        {"type": type_, **{how.value: of_type[how] for how in RestoreOutcome}}
+        for type_, of_type in counts.items()
+    ]
+    return table_of(rows or [{"type": "nothing to restore"}])

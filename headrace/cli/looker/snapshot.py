@@ -8,9 +8,9 @@ from typing import Annotated, Any
 import msgspec
 import typer
 from rich.console import Console
-from rich.table import Table
 
-from headrace.cli.looker.options import Json, VaultPath, opened, print_json, vault_path
+from headrace.cli.common import Json, print_json, table_of
+from headrace.cli.looker.shared import VaultPath, opened, vault_path
 from headrace.lake.store import Store
 from headrace.looker.snapshots import Snapshot, find, listed, open_snapshots
 from headrace.looker.snapshots import delete as delete_snapshot
@@ -31,11 +31,6 @@ Place = Annotated[
     ),
 ]
 Name = Annotated[str, typer.Argument(help="As `list` shows it; `latest` is the newest.")]
-
-
-@app.callback()
-def snapshots() -> None:
-    """Copies of the vault, in a folder or in S3."""
 
 
 @app.command()
@@ -78,17 +73,18 @@ def list_snapshots(place: Place = None, as_json: Json = False) -> None:
     elif not found:
         typer.echo(f"no snapshot in {store.location}")
     else:
-        table = Table("name", "taken", "session", "items", "vault", "stored")
-        for one in found:
-            table.add_row(
-                one.name,
-                one.taken_at[:19],
-                str(one.session),
-                f"{sum(one.counts.values()):,}",
-                f"{one.size_bytes / 1e6:,.1f} MB",
-                f"{one.stored_bytes / 1e6:,.1f} MB",
-            )
-        Console().print(table)
+        rows = [
+            {
+                "name": one.name,
+                "taken": one.taken_at[:19],
+                "session": str(one.session),
+                "items": sum(one.counts.values()),
+                "vault (MB)": round(one.size_bytes / 1e6, 1),
+                "stored (MB)": round(one.stored_bytes / 1e6, 1),
+            }
+            for one in found
+        ]
+        Console().print(table_of(rows))
 
 
 @app.command()

@@ -14,29 +14,28 @@ class _Commands(LazyGroup):
 
     lazy: ClassVar[dict[str, Lazy]] = {
         "gen": Lazy(
-            "headrace.cli.sot.gen:gen",
+            "headrace.cli.sot.commands:gen",
             "Make a stream of an engine's outputs, the same every time for the same options.",
         ),
         "write": Lazy(
-            "headrace.cli.sot.pipelines:write",
+            "headrace.cli.sot.commands:write",
             "Put every record of a stream into its symbol's chain; what is there already stays.",
         ),
         "verify": Lazy(
-            "headrace.cli.sot.pipelines:verify",
+            "headrace.cli.sot.commands:verify",
             "Find any damage, gap, fork or reordering in the log, and name it.",
         ),
         "recover": Lazy(
-            "headrace.cli.sot.pipelines:recover",
+            "headrace.cli.sot.commands:recover",
             "Write the log as a stream equal to what came in; nothing damaged is handed on as "
             "good.",
         ),
         "migrate": Lazy(
-            "headrace.cli.sot.pipelines:migrate",
-            "Lead an unsharded log over into the sharded one: begin, backfill, compare, switch, "
-            "end.",
+            "headrace.cli.sot.commands:migrate",
+            "Migrate an unsharded log into the sharded one: begin, backfill, compare, switch, end.",
         ),
         "head": Lazy(
-            "headrace.cli.sot.head:head",
+            "headrace.cli.sot.commands:head",
             "Show the head of every chain: sequence, hash, digest, what is parked, what was "
             "verified.",
         ),

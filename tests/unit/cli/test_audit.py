@@ -9,7 +9,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from headrace.cli.audit import audit
+from headrace.cli.pipelines import audit
 from headrace.errors import ConfigurationError
 
 

@@ -119,7 +119,7 @@ def test_a_person_is_asked(
     answer: str,
     standing: Standing,
 ) -> None:
-    monkeypatch.setattr("headrace.cli.lease._somebody_can_be_asked", lambda: True)
+    monkeypatch.setattr("headrace.cli.common.has_terminal", lambda: True)
     CliRunner().invoke(app, ["release", of_the_dead], input=answer)
     assert [state.standing for state in store.list()] == [standing]
 

@@ -1,4 +1,4 @@
-"""`headrace backfill` and `ingest`: the flows, run here, with the options that their forms have."""
+"""`headrace backfill`, `ingest`, `audit`: the flows, run here, with the options of their forms."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from headrace.audit.request import AuditRequest
 from headrace.cli.running import pipeline_command
 from headrace.pull.report import Summary
 from headrace.pull.request import IngestRequest, PullRequest
@@ -40,4 +41,12 @@ ingest = pipeline_command(
     IngestRequest,
     "Fetch what is new of some products since the last run.",
     admit=_admit,
+)
+audit = pipeline_command(
+    "audit",
+    AuditRequest,
+    """Find out whether products are complete and sound in the lake; with --heal, make them so.
+
+    Exit code 0: complete and sound; 4: something is missing or wrong, and named.
+    """,
 )

@@ -1,4 +1,4 @@
-"""A client of a Looker for one command, behind the same quota as every extraction."""
+"""What the commands on a vault share: options, the vault, a client of its Looker."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import typer
 
 from headrace.leases import hold, open_leases
 from headrace.logs import hide
+from headrace.looker.content import TYPES, content_of
 from headrace.looker.extract.request import vault_lease
 from headrace.looker.vault import Vault, VaultOfAnother
 from headrace.quota.config import OUTAGE_LIMIT_S
@@ -20,6 +21,76 @@ from headrace.stopping import StopEvent
 
 if TYPE_CHECKING:
     from headrace.looker.client import LookerClient
+
+
+VaultPath = Annotated[
+    str | None,
+    typer.Option(
+        "--vault",
+        envvar="HEADRACE_LOOKER_VAULT",
+        help="The vault, a SQLite file; default data/looker.sqlite.",
+    ),
+]
+Types = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--types",
+        "--type",
+        "-t",
+        help=f"Of these types only; repeatable or joined by commas. {', '.join(TYPES)}.",
+    ),
+]
+TypeArgument = Annotated[str, typer.Argument(metavar="TYPE", help=f"One of {', '.join(TYPES)}.")]
+IdArgument = Annotated[str, typer.Argument(metavar="ID", help="Its id, as `list` shows it.")]
+
+
+TypeFilter = Annotated[
+    str | None,
+    typer.Argument(metavar="[TYPE]", help=f"One of {', '.join(TYPES)}; all if left out."),
+]
+Deleted = Annotated[bool, typer.Option("--deleted", help="Also what is deleted on the server.")]
+
+
+def vault_path(path: str | None) -> str:
+    """The path that was given, or the one of the settings."""
+    return path or load_settings().looker_vault
+
+
+def opened(path: str | None, *, check: bool = False) -> Vault:
+    """The vault that the options name.
+
+    Raises:
+        VaultMissing and its kin, one line each.
+    """
+    return Vault.open(vault_path(path), check=check)
+
+
+def known_types(types: list[str] | None) -> tuple[str, ...]:
+    """The types that were named, each once; empty for all. `dashboards` is what people write.
+
+    Raises:
+        UnknownType: naming the twelve.
+    """
+    names = [name.strip() for text in types or () for name in text.split(",")]
+    singular = [n.removesuffix("s") if n.removesuffix("s") in TYPES else n for n in names if n]
+    return tuple(dict.fromkeys(content_of(name).type for name in singular))
+
+
+def known_type(name: str) -> str:
+    """The one type that an argument names.
+
+    Raises:
+        UnknownType: naming the twelve.
+    """
+    found = known_types([name])
+    return found[0] if len(found) == 1 else content_of(name).type
+
+
+def one_line(text: str | None, *, longest: int = 80) -> str:
+    """A name from outside, for a line of a terminal: no control characters, no endless text."""
+    clean = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text or "")
+    return clean if len(clean) <= longest else f"{clean[: longest - 1]}…"
+
 
 BaseUrl = Annotated[
     str, typer.Option(help="Address of the Looker or block:NAME. [LOOKERSDK_BASE_URL]")

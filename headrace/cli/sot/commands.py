@@ -1,0 +1,222 @@
+"""The commands of `headrace sot`: a stream to rehearse with, the flows of the log, its heads."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from headrace.cli.common import Json, print_json, table_of
+from headrace.cli.exits import Exit
+from headrace.cli.running import pipeline_command
+from headrace.cli.server import api_for_run
+from headrace.errors import ConfigurationError
+from headrace.extras import require
+from headrace.pull.request import BLOCK_PREFIX
+from headrace.settings import load_settings
+from headrace.sot.exceptions import DamagedLog
+from headrace.sot.gen import FAULTS, StreamSpec, generate
+from headrace.sot.opening import CQL_SCHEME, open_store
+from headrace.sot.output import WRITERS, Target
+from headrace.sot.requests import (
+    MigrateRequest,
+    OutFormat,
+    RecoverRequest,
+    SotRequest,
+    VerifyRequest,
+    WriteRequest,
+)
+from headrace.sot.sources.reading import Format
+from headrace.sot.store import SotStore
+
+
+def gen(
+    out: Annotated[str, typer.Argument(help="A new file, or - for standard output.")],
+    records: Annotated[int, typer.Option(min=0, help="How many.")] = 100_000,
+    symbols: Annotated[int, typer.Option(min=1, max=1_000_000, help="How many, from 1 on.")] = 8,
+    size_bytes: Annotated[int, typer.Option(min=80, help="Of a record.")] = 300,
+    hot_share: Annotated[
+        float, typer.Option(min=0, max=1, help="Share of the first symbol; 0: all are even.")
+    ] = 0.0,
+    chain: Annotated[
+        bool, typer.Option("--chain/--no-chain", help="Whether the records carry hashes.")
+    ] = True,
+    first_seq: Annotated[int, typer.Option(min=0, help="Of every symbol.")] = 1,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same stream.")] = 1,
+    faults: Annotated[
+        list[str] | None,
+        typer.Option("--faults", help=f"KIND:COUNT (repeatable): {', '.join(FAULTS)}."),
+    ] = None,
+    format: Annotated[OutFormat, typer.Option(help="How it is written.")] = "frames",  # noqa: A002
+    as_json: Json = False,
+) -> None:
+    """Make a stream of an engine's outputs, the same every time for the same options."""
+    if as_json and out == "-":
+        raise ConfigurationError(
+            "standard output cannot hold both the stream and --json", hint="Name a file"
+        )
+    spec = StreamSpec(
+        records=records,
+        symbols=symbols,
+        size_bytes=size_bytes,
+        hot_share=hot_share or None,
+        chained=chain,
+        first_seq=first_seq,
+        seed=seed,
+        faults=_faults(faults or []),
+    )
+    spec.check()
+    started_s = time.monotonic()
+    target = Target(out)
+    with target.opened() as file:
+        written = WRITERS[Format(format)]((made.body for made in generate(spec)), file)
+    target.finish(whole=True)
+    elapsed_s = time.monotonic() - started_s
+    if as_json:
+        summary = {"out": out, "records": written, "elapsed_s": round(elapsed_s, 3)}
+        print_json(summary)
+    elif out != "-":
+        typer.echo(f"{written:,} records in {out} ({elapsed_s:.1f} s)")
+
+
+def _faults(given: list[str]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for text in given:
+        kind, _, count = text.partition(":")
+        if not count.isdecimal():
+            raise ConfigurationError(
+                f"--faults {text!r} is not KIND:COUNT", hint=f"KIND is one of {', '.join(FAULTS)}"
+            )
+        found[kind] = found.get(kind, 0) + int(count)
+    return found
+
+
+def _command(name: str, request: type[SotRequest], text: str) -> Callable[..., None]:
+    """The command `headrace sot NAME`, which runs `flows.sot_NAME`."""
+    return pipeline_command(f"sot_{name}", request, text, name=name, check=_check)
+
+
+def _check(request: SotRequest, as_json: bool) -> None:
+    if as_json and getattr(request, "out", "") == "-":
+        raise ConfigurationError(
+            "standard output cannot hold both the replay and --json", hint="Name a file"
+        )
+    if request.store.startswith(CQL_SCHEME):
+        # Before a server is started.
+        require("cql")
+
+
+write = _command(
+    "write",
+    WriteRequest,
+    """Put every record of a stream into its symbol's chain; what is there already stays.
+
+    Exit code 0: all of it is stored; 4: some was not, and is named; 1: nothing was.
+    """,
+)
+verify = _command(
+    "verify",
+    VerifyRequest,
+    """Find any damage, gap, fork or reordering in the log, and name it.
+
+    Exit code 0: nothing is wrong; 4: something is, and is named; 1: nothing good was found.
+    """,
+)
+recover = _command(
+    "recover",
+    RecoverRequest,
+    """Write the log as a stream equal to what came in; nothing damaged is handed on as good.
+
+    Exit code 0: all of it; 4: a part, in OUT.partial, and why; 1: nothing could be replayed.
+    """,
+)
+migrate = _command(
+    "migrate",
+    MigrateRequest,
+    """Migrate an unsharded log into the sharded one: begin, backfill, compare, switch, end.
+
+    Exit code 0: done; 4: the logs differ, or one is behind; 2: that step is out of order.
+    """,
+)
+
+
+StoreOption = Annotated[
+    str, typer.Option(help="A folder, cql://HOST/KEYSPACE or block:NAME. [HEADRACE_SOT]")
+]
+SymbolsOption = Annotated[
+    list[int] | None, typer.Option("--symbols", help="Only this one (repeatable); none: all.")
+]
+
+_COLUMNS = ("symbol", "epoch", "first_seq", "next_seq", "digest", "parked", "verified_to")
+
+
+def head(store: StoreOption = "", symbols: SymbolsOption = None, as_json: Json = False) -> None:
+    """Show the head of every chain: sequence, hash, digest, what is parked, what was verified.
+
+    Exit code 4: a head cannot be read, and is named.
+    """
+    with _opened(store) as log:
+        known = log.symbols()
+        if absent := sorted(set(symbols or []) - set(known)):
+            raise ConfigurationError(f"the log in {log.location} has no symbol {absent[0]}")
+        rows = [_row(log, symbol_id) for symbol_id in symbols or known]
+        location = log.location
+    if as_json:
+        print_json({"store": location, "symbols": rows})
+    elif rows:
+        shown = [{name: row[name] for name in _COLUMNS} for row in rows]
+        for row in shown:
+            row["symbol"], row["digest"] = str(row["symbol"]), str(row["digest"] or "")[:12]
+        Console().print(table_of(shown, whole=_COLUMNS))
+    else:
+        typer.echo(f"the log in {location} is empty")
+    damaged = [row for row in rows if row["damage"]]
+    for row in damaged:
+        typer.echo(row["damage"], err=True)
+    if damaged:
+        raise typer.Exit(Exit.PARTIAL)
+
+
+@contextmanager
+def _opened(option: str) -> Iterator[SotStore]:
+    """The store that an option names; nothing is made. Prefect is needed for a block only.
+
+    Raises:
+        StoreMisconfigured, StoreUnavailable, ConfigurationError: it cannot be used.
+    """
+    settings = load_settings()
+    location = option or settings.sot
+    with ExitStack() as opened:
+        if location.startswith(BLOCK_PREFIX):
+            opened.enter_context(api_for_run(settings.home, say=lambda _line: None))
+            from blocks.resolve import sot_store_of
+
+            store = sot_store_of(location).open(create=False)
+        else:
+            store = open_store(location, create=False)
+        opened.callback(store.close)
+        yield store
+
+
+def _row(log: SotStore, symbol_id: int) -> dict[str, Any]:
+    """Sequences as text: they go to 2**64."""
+    row: dict[str, Any] = dict.fromkeys((*_COLUMNS, "hash", "damage"))
+    row["symbol"] = symbol_id
+    try:
+        found = log.head(symbol_id)
+        if found is not None:
+            row["epoch"] = found.epoch
+            row["first_seq"] = str(found.first_seq)
+            row["next_seq"] = str(found.position.next_seq)
+            row["hash"] = f"{found.position.hash:016x}"
+            row["digest"] = found.position.digest.hex()
+        row["parked"] = sum(1 for _ in log.parked(symbol_id))
+        verified = log.verified(symbol_id)
+        row["verified_to"] = None if verified is None else str(verified.next_seq - 1)
+    except DamagedLog as damage:
+        row["damage"] = str(damage)
+    return row
