@@ -17,7 +17,7 @@ from pathlib import Path
 PROGRAM = """
 import io, json, os, resource, sys, tempfile, time
 from headrace.cli import (
-    breaker, doctor, entry, lease, looker, main, metrics, pull, quota, sot, up,
+    doctor, entry, lease, looker, main, metrics, pipelines, quota, sot, up,
 )
 import headrace.cli.looker.contents, headrace.cli.sot.commands
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from headrace.cli import breaker, quota
+from headrace.cli import quota
 from headrace.errors import ConfigurationError
 from headrace.quota import BreakerConfig, Gate, QuotaConfig, QuotaUnavailable, open_gate
 
@@ -53,7 +53,7 @@ def test_reset_forgets_a_slow_down_and_a_pause(gate: Gate) -> None:
         with gate.admit() as admission:
             admission.answered(429, retry_after_s=60)
         assert json.loads(run(quota.app, "status", "--json"))["quotas"][0]["health"] == "blocked"
-        assert "gone" in run(quota.app, "reset", NAME)
+        assert "slow-down and pause reset" in run(quota.app, "reset", NAME)
         gate.take(timeout_s=5)
         assert gate.status().book.slowdown == 1
 
@@ -63,17 +63,17 @@ def test_a_breaker_is_shown_and_closed_by_hand(gate: Gate) -> None:
         for _ in range(5):
             with gate.admit() as admission:
                 admission.answered(500)
-        (shown,) = json.loads(run(breaker.app, "status", "--json"))["breakers"]
+        (shown,) = json.loads(run(quota.breaker_app, "status", "--json"))["breakers"]
         assert shown["phase"] == "open"
         assert 50 < shown["reopens_in_s"] <= 60
-        assert "open, 5 failures" in run(breaker.app, "status")
-        assert json.loads(run(breaker.app, "reset", NAME, "--json"))["before"] == "open"
+        assert "open, 5 failures" in run(quota.breaker_app, "status")
+        assert json.loads(run(quota.breaker_app, "reset", NAME, "--json"))["before"] == "open"
         with gate.admit(timeout_s=5) as admission:
             admission.answered(200)
 
 
 @pytest.mark.parametrize(
-    "command", [(quota.app, "status"), (quota.app, "reset"), (breaker.app, "reset")]
+    "command", [(quota.app, "status"), (quota.app, "reset"), (quota.breaker_app, "reset")]
 )
 def test_an_unknown_name_is_refused_and_the_known_ones_named(
     gate: Gate, tmp_path: Path, command: tuple[object, str]
@@ -105,7 +105,7 @@ def test_a_file_that_does_not_read_is_named(
     with pytest.raises(QuotaUnavailable, match="quota-127"):
         run(quota.app, *command)
     # The breaker is another file, and says what it knows.
-    assert "closed" in run(breaker.app, "status")
+    assert "closed" in run(quota.breaker_app, "status")
 
 
 def test_a_reset_waits_for_its_turn_among_busy_threads(gate: Gate, tmp_path: Path) -> None:
