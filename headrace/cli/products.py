@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from headrace.cli.common import LakeOption, print_json, table_of
 from headrace.cli.server import api_for_run
 from headrace.cli.server.run import say_on_stderr
 from headrace.errors import ConfigurationError
@@ -48,9 +48,6 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-LakeOption = Annotated[
-    str, typer.Option(help="A folder, s3://bucket/prefix or block:NAME. [HEADRACE_LAKE]")
-]
 UrlOption = Annotated[str, typer.Option(help="Address of the exchange. [HEADRACE_COINBASE_URL]")]
 RateOption = Annotated[list[str], typer.Option(help="What the exchange allows. [HEADRACE_RATE]")]
 MatchOption = Annotated[
@@ -61,11 +58,6 @@ Json = Annotated[bool, typer.Option("--json", help="One JSON value on stdout, no
 Ids = Annotated[list[str], typer.Argument(help="Product ids, such as BTC-USD.")]
 
 _SET_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-
-
-@app.callback()
-def products() -> None:
-    """The exchange's list of products, kept in the lake, and named sets of products."""
 
 
 @app.command()
@@ -150,7 +142,7 @@ def list_(
         if each.id in wanted and (not state or kept.state(each) == state.lower())
     ]
     if as_json:
-        typer.echo(json.dumps([kept.as_row(each) for each in found]))
+        print_json([kept.as_row(each) for each in found])
     else:
         Console().print(_table(kept, found))
 
@@ -172,7 +164,7 @@ def show(
     sets = [each.name for each in kept.sets if product in each.members(kept.ids())]
     facts = {**kept.as_row(entry), "sets": sets, "stored": stored}
     if as_json:
-        typer.echo(json.dumps(facts))
+        print_json(facts)
         return
     table = Table(show_header=False)
     for name, value in facts.items():
@@ -220,7 +212,7 @@ def set_(
     """Name a set of products, in the place of one of the same name; or delete it."""
     if not _SET_NAME.fullmatch(name):
         raise ConfigurationError(
-            f"{name!r} is no name of a set", hint="Use letters, digits and - _ . (at most 64)"
+            f"{name!r} is not a name for a set", hint="Use letters, digits and - _ . (at most 64)"
         )
     if delete == bool(ids or match):
         raise ConfigurationError(
@@ -250,18 +242,21 @@ def sets(lake: LakeOption = "", as_json: Json = False) -> None:
     members = {each.name: each.members(kept.ids()) for each in kept.sets}
     if as_json:
         rows = [{**msgspec.to_builtins(each), "members": members[each.name]} for each in kept.sets]
-        typer.echo(json.dumps(rows))
+        print_json(rows)
         return
     if not kept.sets:
         typer.echo(f"the lake {where} keeps no set; headrace products set NAME makes one")
         return
-    table = Table("set", "ids", "patterns", "products now")
-    for each in kept.sets:
-        now = members[each.name]
-        table.add_row(
-            each.name, ", ".join(each.products), Text(" ".join(each.match)), f"{len(now):,}"
-        )
-    Console().print(table)
+    rows = [
+        {
+            "set": each.name,
+            "ids": ", ".join(each.products),
+            "patterns": " ".join(each.match),
+            "products now": len(members[each.name]),
+        }
+        for each in kept.sets
+    ]
+    Console().print(table_of(rows))
 
 
 @contextmanager
@@ -291,7 +286,7 @@ def _change(
         leases = open_leases(load_settings().lease_location)
         after = change_list(store, EXCHANGE, leases, lambda kept: change(kept, store.location))
     if as_json:
-        typer.echo(json.dumps(_as_json(after, store.location)))
+        print_json(_as_json(after, store.location))
     elif done:
         typer.echo(done)
     return after
@@ -327,13 +322,17 @@ def _asked(url: str, rate: Sequence[str]) -> list[ProductInfo]:
 
 
 def _table(kept: ProductList, found: Iterable[ListedProduct]) -> Table:
-    table = Table("product", "base", "quote", "state", "trading", "first seen", "last seen")
-    for product in found:
-        trading = {None: "", True: "disabled", False: "enabled"}[product.trading_disabled]
-        texts = (product.id, product.base_currency, product.quote_currency, kept.state(product))
-        days = [
-            f"{seen:%Y-%m-%d}" if seen else "" for seen in (product.first_seen, product.last_seen)
-        ]
-        # As Text: what the exchange sends is no markup, and nothing that moves the cursor.
-        table.add_row(*(Text(safe_text(text)) for text in texts), trading, *days)
-    return table
+    rows = [
+        {
+            # What the exchange sends may move the cursor of a terminal.
+            "product": safe_text(each.id),
+            "base": safe_text(each.base_currency),
+            "quote": safe_text(each.quote_currency),
+            "state": safe_text(kept.state(each)),
+            "trading": {None: "", True: "disabled", False: "enabled"}[each.trading_disabled],
+            "first seen": f"{each.first_seen:%Y-%m-%d}" if each.first_seen else "",
+            "last seen": f"{each.last_seen:%Y-%m-%d}" if each.last_seen else "",
+        }
+        for each in found
+    ]
+    return table_of(rows or [{"product": "none"}])
