@@ -14,7 +14,7 @@ import httpx
 from prefect.exceptions import PrefectHTTPStatusError
 from prefect.settings import get_current_settings
 
-from headrace.wire.upgrade import websocket_refusal
+from headrace.wire.transport import websocket_refusal
 
 _CONNECT_TIMEOUT_S = 2.0
 

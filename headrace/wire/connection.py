@@ -10,7 +10,7 @@ import zlib
 from dataclasses import dataclass
 
 from headrace.wire.exceptions import Broken, ProxyRefused, Silent, Unreachable
-from headrace.wire.message import Head, Reply, parse_head
+from headrace.wire.message import SWITCHING_PROTOCOLS, Head, Reply, parse_head
 from headrace.wire.route import Origin, Proxy
 from headrace.wire.watch import Flight
 
@@ -91,7 +91,7 @@ class Connection:
         try:
             self._socket.sendall(request)
             head = self._head()
-            while head.status < 200:
+            while head.status < 200 and head.status != SWITCHING_PROTOCOLS:
                 head = self._head()
             body, keeps_open = self._body(head)
         except (TimeoutError, BlockingIOError) as error:

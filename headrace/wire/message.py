@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 from headrace.wire.exceptions import Broken
 
+SWITCHING_PROTOCOLS = 101
+
 _STATUS_LINE = re.compile(r"HTTP/1\.([01]) ([1-9][0-9][0-9])(?: .*)?")
 _SENDABLE = re.compile(r"[\x20-\x7e]*")
 _LENGTH = re.compile(r"[0-9]{1,18}")
@@ -71,7 +73,7 @@ class Head:
         Raises:
             Broken: if the header is no number, or several that differ.
         """
-        if self.status in (204, 304):
+        if self.status in (SWITCHING_PROTOCOLS, 204, 304):
             return 0
         text = self.headers.get("content-length")
         if text is None:
@@ -109,5 +111,6 @@ def parse_head(raw: bytes) -> Head:
         name, value = name.lower(), value.strip(" \t")
         headers[name] = f"{headers[name]}, {value}" if name in headers else value
     options = headers.get("connection", "").lower()  # type: ignore[union-attr]
+    status = int(match[2])
     keeps_open = "keep-alive" in options if match[1] == "0" else "close" not in options
-    return Head(int(match[2]), headers, keeps_open)
+    return Head(status, headers, keeps_open and status != SWITCHING_PROTOCOLS)

@@ -6,7 +6,9 @@ are not followed: an API does not move without saying so in its documentation.
 
 from __future__ import annotations
 
+import base64
 import errno
+import os
 import re
 import ssl
 import time
@@ -41,6 +43,7 @@ from headrace.wire.exceptions import (
     RequestError,
     RequestTimeout,
 )
+from headrace.wire.message import SWITCHING_PROTOCOLS
 
 USER_AGENT = f"headrace/{__version__}"
 #: What may stand in a request's path and headers: no space or line end can slip in.
@@ -327,6 +330,45 @@ def checked_base_url(text: str) -> str:
             f"base_url {text!r} is too long or holds what cannot stand there", hint=hint
         )
     return f"{origin.scheme}://{origin.host_header}{path}"
+
+
+def websocket_refusal(
+    url: str, headers: Mapping[str, str], *, subprotocol: str, timeout_s: float = 3.0
+) -> str:
+    """Why a server takes no WebSockets, in a few words; "" if it does, or if that is not known.
+
+    Sends the handshake (RFC 6455, section 4) and nothing after it. It is not known where nothing
+    listens, and where a proxy stands between.
+
+    Args:
+        url: http or https.
+        headers: sent with the handshake, such as a login.
+        subprotocol: that the server is asked for.
+        timeout_s: seconds for the connection, and for the answer.
+    """
+    parts = urlsplit(url)
+    base = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+    if proxy_for(Origin.of(base)):
+        return ""
+    handshake = {
+        "Connection": "Upgrade",
+        "Upgrade": "websocket",
+        "Sec-WebSocket-Version": "13",
+        "Sec-WebSocket-Key": base64.b64encode(os.urandom(16)).decode(),
+        "Sec-WebSocket-Protocol": subprotocol,
+    }
+    try:
+        with Transport(base, timeouts=Timeouts(timeout_s, timeout_s, 2 * timeout_s)) as transport:
+            status = transport.get(parts.path, {**headers, **handshake}).status
+    except RequestTimeout as error:
+        return "" if error.unreachable else f"no answer to a WebSocket within {timeout_s:g} s"
+    except ConnectionFailed as error:
+        return "" if error.unreachable else "it closed the connection when asked for a WebSocket"
+    except LocalFailure:
+        return ""
+    if status == SWITCHING_PROTOCOLS:
+        return ""
+    return f"it answers {status} when asked for a WebSocket"
 
 
 def quota_name(base_url: str) -> str:

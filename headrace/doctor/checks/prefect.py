@@ -13,8 +13,7 @@ from headrace.doctor.probes import NoAnswer, ask, damage, reading
 from headrace.doctor.runner import Api, Finding, Severity, Target, ok, problem, warning
 from headrace.pull.checkpoints import read_checkpoint
 from headrace.pull.exceptions import CheckpointUnreadable
-from headrace.wire.transport import Response
-from headrace.wire.upgrade import websocket_refusal
+from headrace.wire.transport import Response, websocket_refusal
 
 #: What to do where the API wants a login, or another one.
 LOGIN_HINT = (
