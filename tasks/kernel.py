@@ -41,7 +41,7 @@ from headrace.metrics.requests import ClientStats, RequestMetrics
 from headrace.quota import Gate
 from headrace.run.parameters import Parameters
 from headrace.run.progress import Progress
-from headrace.run.report import QuotaUse, Report, Status, duration, log_end
+from headrace.run.report import Costs, QuotaUse, Report, Status, duration, log_end
 from headrace.settings import Settings, load_settings
 from headrace.signals import stop_on_signals
 from headrace.stopping import StopEvent
@@ -115,11 +115,12 @@ class QuotaRun(PipelineRun[Asked]):
     rates: str
     per_s: float | None
 
-    def quota_use(self) -> QuotaUse:
-        """How much of the quota the run has used so far."""
-        used = self.client.stats.requests / (self.elapsed_s * self.per_s) if self.per_s else None
-        share = None if used is None else round(used, 4)
-        return QuotaUse(self.gate.config.name, self.rates, share, self.per_s)
+    def costs(self, *, logins: int | None = None) -> Costs:
+        """What the run's requests have cost so far, and how much of the quota they used."""
+        stats, elapsed_s = self.client.stats, self.elapsed_s
+        share = round(stats.requests / (elapsed_s * self.per_s), 4) if self.per_s else None
+        quota = QuotaUse(self.gate.config.name, self.rates, share, self.per_s)
+        return Costs(stats.requests, stats.throttled, stats.retries, elapsed_s, quota, logins)
 
     def status_words(self) -> list[str]:
         """Requests a second against the quota, time left, and what the run waits for."""

@@ -212,7 +212,6 @@ def _lost(receipt: TypeReceipt) -> TypeReceipt:
 
 
 def _summary(run: Extraction, receipts: Sequence[TypeReceipt], status: Status) -> ExtractSummary:
-    stats = run.client.stats
     return ExtractSummary(
         run=run.id,
         status=status,
@@ -220,12 +219,7 @@ def _summary(run: Extraction, receipts: Sequence[TypeReceipt], status: Status) -
         ui_url=kernel.ui_url(),
         vault=str(run.vault.path),
         source=run.client.source,
-        elapsed_s=run.elapsed_s,
-        requests=stats.requests,
-        throttled=stats.throttled,
-        retries=stats.retries,
-        logins=run.client.logins,
-        quota=run.quota_use(),
+        costs=run.costs(logins=run.client.logins),
         types=tuple(receipts),
         stopped=run.stop.is_set() and not run.lease.lost,
         resumed=run.context.resumed,

@@ -38,16 +38,11 @@ def _summary(
     products: tuple[ProductReceipt, ...] = (),
     plan: tuple[PlanReceipt, ...] = (),
 ) -> Summary:
-    stats = run.client.stats
     return Summary(
         run=run.id,
         status=status,
         ui_url=kernel.ui_url(),
-        elapsed_s=run.elapsed_s,
-        requests=stats.requests,
-        throttled=stats.throttled,
-        retries=stats.retries,
-        quota=run.quota_use(),
+        costs=run.costs(),
         products=products,
         pool_use=run.progress.pool_use,
         stopped=run.stop.is_set(),

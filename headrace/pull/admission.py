@@ -17,7 +17,7 @@ from headrace.pull.ledger import EXCHANGE
 from headrace.pull.product_leases import Turns
 from headrace.pull.report import ProductReceipt, Summary
 from headrace.pull.request import BLOCK_PREFIX, PullRequest
-from headrace.run.report import QuotaUse, Status
+from headrace.run.report import Costs, QuotaUse, Status
 from headrace.wire.transport import quota_name
 
 
@@ -97,11 +97,13 @@ def refused(request: PullRequest, held: Mapping[str, LeaseHeld], *, elapsed_s: f
         run="",
         status=Status.RUNNING_ELSEWHERE,
         ui_url=None,
-        elapsed_s=elapsed_s,
-        requests=0,
-        throttled=0,
-        retries=0,
-        quota=QuotaUse(request.base_url if named else quota_name(request.base_url), request.rate),
+        costs=Costs(
+            0,
+            0,
+            0,
+            elapsed_s,
+            QuotaUse(request.base_url if named else quota_name(request.base_url), request.rate),
+        ),
         products=tuple(
             ProductReceipt(product, Status.RUNNING_ELSEWHERE, error=str(held[product]))
             for product in request.products

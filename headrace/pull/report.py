@@ -9,23 +9,21 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from typing import ClassVar
 
 from headrace.coverage import EMPTY, IntervalSet, Range
 from headrace.run.report import (
     Costs,
-    QuotaUse,
-    Report,
+    RequestReport,
     Row,
     Sheet,
     Status,
     combined,
-    counted,
     duration,
     ended,
     error_lines,
     plain,
-    with_counts,
 )
 
 #: Size of a stored page of 1,000 trades, measured over realistic ones (docs/lake.md).
@@ -180,26 +178,20 @@ def log_product(receipt: ProductReceipt) -> None:
     log.log(level, "%s", text, extra={"event": "product-ended", "facts": facts})
 
 
-#: What adds up over attempts: of the run, and of each product.
-_COSTS = ("requests", "throttled", "retries", "elapsed_s")
-_DONE = ("new_rows", "pages", "requests")
-
-
 @dataclass(frozen=True, slots=True)
-class Summary(Report):
+class Summary(RequestReport):
     """What one pull did, as printed, stored as an artifact and given to `--json`.
 
     `chosen` says how its products were named; empty where their ids were given.
     """
 
+    part: ClassVar[str] = "product"
+    part_counts: ClassVar[tuple[str, ...]] = ("new_rows", "pages", "requests")
+
     run: str
     status: Status
     ui_url: str | None
-    elapsed_s: float
-    requests: int
-    throttled: int
-    retries: int
-    quota: QuotaUse
+    costs: Costs
     products: tuple[ProductReceipt, ...]
     pool_use: float | None = None
     stopped: bool = False
@@ -212,28 +204,19 @@ class Summary(Report):
             "run": self.run or None,
             "status": self.status.value,
             "ui_url": self.ui_url,
-            "elapsed_s": round(self.elapsed_s, 3),
-            "requests": self.requests,
-            "throttled": self.throttled,
-            "retries": self.retries,
-            "quota": self.quota.as_json(),
+            **self.costs.as_json(),
             "products": [receipt.as_json() for receipt in self.products],
         }
         if self.chosen:
             summary["chosen"] = self.chosen
         if self.plan:
-            summary["plan"] = [plan.as_json(self.quota.per_s) for plan in self.plan]
+            summary["plan"] = [plan.as_json(self.costs.quota.per_s) for plan in self.plan]
         return summary
 
     @property
     def new_rows(self) -> int:
         """Trades that this run added."""
         return sum(receipt.new_rows for receipt in self.products)
-
-    @property
-    def costs(self) -> Costs:
-        """Requests, time and quota."""
-        return Costs(self.requests, self.throttled, self.retries, self.elapsed_s, self.quota)
 
     def title(self) -> str:
         """How the run ended, and which products did not come to a good end."""
@@ -260,7 +243,7 @@ class Summary(Report):
     def table(self) -> list[Row]:
         """A row per product; of a dry run, what it would cost."""
         if self.plan:
-            return [plan.as_row(self.quota.per_s) for plan in self.plan]
+            return [plan.as_row(self.costs.quota.per_s) for plan in self.plan]
         return [
             {
                 "product": each.product,
@@ -295,30 +278,9 @@ class Summary(Report):
             if each.missing
         ]
 
-    def counts(self) -> dict[str, float]:
-        """Requests, and of each product what this run did."""
-        counts = {name: getattr(self, name) for name in _COSTS}
-        for each in self.products:
-            counts |= counted(each.product, _DONE, each)
-        return counts
-
-    def plus(self, earlier: Mapping[str, float]) -> Summary:
-        """With what earlier attempts of the same run did."""
-        return replace(
-            self,
-            **{name: getattr(self, name) + earlier.get(name, 0) for name in _COSTS},
-            products=tuple(with_counts(r.product, _DONE, r, earlier) for r in self.products),
-        )
-
     def log_facts(self) -> Row:
         """Requests and trades too."""
-        return {
-            **Report.log_facts(self),
-            "requests": self.requests,
-            "throttled": self.throttled,
-            "retries": self.retries,
-            "rows": self.new_rows,
-        }
+        return {**RequestReport.log_facts(self), "rows": self.new_rows}
 
     def facts(self) -> list[str]:
         """How the products were chosen, requests and quota."""

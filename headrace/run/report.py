@@ -12,12 +12,11 @@ from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Self
 
 log = logging.getLogger(__name__)
 
 Row = dict[str, Any]
-T = TypeVar("T")
 
 
 class Status(StrEnum):
@@ -161,6 +160,139 @@ class Report:
         return "\n".join([*lines, "", *(f"- {plain(remark)}" for remark in self.remarks())])
 
 
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What the requests of a run cost.
+
+    Args:
+        logins: among the requests; None for a source that knows none.
+    """
+
+    requests: int
+    throttled: int
+    retries: int
+    elapsed_s: float
+    quota: QuotaUse
+    logins: int | None = None
+
+    def as_json(self) -> Row:
+        """The part of the summary."""
+        logins = {} if self.logins is None else {"logins": self.logins}
+        return {
+            "elapsed_s": round(self.elapsed_s, 3),
+            "requests": self.requests,
+            "throttled": self.throttled,
+            "retries": self.retries,
+            **logins,
+            "quota": self.quota.as_json(),
+        }
+
+    def counts(self) -> dict[str, float]:
+        """What adds up over attempts."""
+        logins = {} if self.logins is None else {"logins": self.logins}
+        return {
+            "requests": self.requests,
+            "throttled": self.throttled,
+            "retries": self.retries,
+            "elapsed_s": self.elapsed_s,
+            **logins,
+        }
+
+    def plus(self, earlier: Mapping[str, float]) -> Costs:
+        """With the `counts` of earlier attempts."""
+        return replace(self, **_added(self.counts(), earlier))
+
+    def words(self) -> list[str]:
+        """Requests, time and quota, a few words each."""
+        parts = [
+            f"{self.requests:,} requests in {duration(self.elapsed_s)}",
+            f"{self.throttled:,} throttled",
+            f"{self.retries:,} repeated",
+            f"quota {self.quota.rates}",
+        ]
+        if self.quota.used_share is not None:
+            parts.append(f"{self.quota.used_share:.1%} of it used")
+        return parts
+
+    def facts(self) -> list[str]:
+        """The same as lines of a summary."""
+        share = self.quota.used_share
+        used = f"{share:.1%} of it used" if share is not None else "no limit"
+        lines = [
+            f"requests: {self.requests:,}, throttled {self.throttled:,}, repeated {self.retries:,}",
+            f"quota `{self.quota.name}` {self.quota.rates}: {used}",
+        ]
+        return lines if self.logins is None else [*lines, f"logins: {self.logins:,}"]
+
+
+class RequestReport(Report):
+    """The report of a run that sends requests about its parts (products, content types).
+
+    Attributes:
+        part: what a part is called: the field of its name in a receipt, and with an s the field of
+            all receipts.
+        part_counts: fields of a receipt that add up over attempts.
+        costs: what the requests cost.
+    """
+
+    __slots__ = ()
+
+    part: ClassVar[str]
+    part_counts: ClassVar[tuple[str, ...]]
+    costs: Costs
+
+    @property
+    def elapsed_s(self) -> float:  # type: ignore[override]
+        """Seconds from start to end."""
+        return self.costs.elapsed_s
+
+    @property
+    def requests(self) -> int:
+        """Requests that were sent."""
+        return self.costs.requests
+
+    def counts(self) -> dict[str, float]:
+        """Requests, and of each part what this run did."""
+        counts = self.costs.counts()
+        for receipt in self._receipts:
+            counts |= {
+                self._key(receipt, name): getattr(receipt, name) for name in self.part_counts
+            }
+        return counts
+
+    def plus(self, earlier: Mapping[str, float]) -> Self:
+        """With what earlier attempts of the same run did."""
+        receipts = []
+        for receipt in self._receipts:
+            counts = {name: getattr(receipt, name) for name in self.part_counts}
+            before = {name: int(earlier.get(self._key(receipt, name), 0)) for name in counts}
+            receipts.append(replace(receipt, **_added(counts, before)))
+        changed: Row = {"costs": self.costs.plus(earlier), f"{self.part}s": tuple(receipts)}
+        return replace(self, **changed)  # type: ignore[type-var]
+
+    def log_facts(self) -> Row:
+        """Requests too."""
+        costs = self.costs.as_json()
+        names = ("requests", "throttled", "retries")
+        return {**Report.log_facts(self), **{name: costs[name] for name in names}}
+
+    def facts(self) -> list[str]:
+        """Requests and quota."""
+        return self.costs.facts()
+
+    @property
+    def _receipts(self) -> Sequence[Any]:
+        receipts: Sequence[Any] = getattr(self, f"{self.part}s")
+        return receipts
+
+    def _key(self, receipt: Any, name: str) -> str:
+        return f"{getattr(receipt, self.part)}.{name}"
+
+
+def _added(counts: Mapping[str, float], earlier: Mapping[str, float]) -> dict[str, Any]:
+    return {name: count + earlier.get(name, 0) for name, count in counts.items()}
+
+
 def log_end(report: Report) -> None:
     """The line of a run that ended."""
     level = logging.INFO if report.status.quiet else logging.WARNING
@@ -185,19 +317,6 @@ def _cell(value: object) -> str:
     if value is None:
         return ""
     return f"{value:,}" if isinstance(value, int | float) else plain(str(value))
-
-
-def counted(part: str, fields: Sequence[str], receipt: Any) -> dict[str, float]:
-    """`counts` of one part of a run, such as a product."""
-    return {f"{part}.{name}": getattr(receipt, name) for name in fields}
-
-
-def with_counts(part: str, fields: Sequence[str], receipt: T, earlier: Mapping[str, float]) -> T:
-    """The receipt of one part with the counts of earlier attempts added."""
-    added = {
-        name: getattr(receipt, name) + int(earlier.get(f"{part}.{name}", 0)) for name in fields
-    }
-    return replace(receipt, **added)  # type: ignore[type-var]
 
 
 _ENDINGS = {
@@ -231,35 +350,3 @@ def duration(seconds: float) -> str:
         return f"{minutes} m {rest:02d} s"
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes:02d} m"
-
-
-@dataclass(frozen=True, slots=True)
-class Costs:
-    """What the requests of a run cost."""
-
-    requests: int
-    throttled: int
-    retries: int
-    elapsed_s: float
-    quota: QuotaUse
-
-    def words(self) -> list[str]:
-        """Requests, time and quota, a few words each."""
-        parts = [
-            f"{self.requests:,} requests in {duration(self.elapsed_s)}",
-            f"{self.throttled:,} throttled",
-            f"{self.retries:,} repeated",
-            f"quota {self.quota.rates}",
-        ]
-        if self.quota.used_share is not None:
-            parts.append(f"{self.quota.used_share:.1%} of it used")
-        return parts
-
-    def facts(self) -> list[str]:
-        """The same as lines of a summary."""
-        share = self.quota.used_share
-        used = f"{share:.1%} of it used" if share is not None else "no limit"
-        return [
-            f"requests: {self.requests:,}, throttled {self.throttled:,}, repeated {self.retries:,}",
-            f"quota `{self.quota.name}` {self.quota.rates}: {used}",
-        ]

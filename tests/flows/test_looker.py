@@ -69,7 +69,7 @@ def test_everything_comes_and_each_type_has_a_checkpoint(sim, vault):
     assert summary.status is Status.DONE
     assert run.state.is_completed()
     assert_vault_equals(sim.library, vault)
-    assert summary.logins == 1
+    assert summary.costs.logins == 1
     assert summary.requests == sim.stats()["requests"] - 1  # the logout comes after it
     checkpoint = BlockTypeCheckpoints(str(vault.resolve())).load("dashboard")
     assert checkpoint.items == 423
@@ -240,6 +240,6 @@ def test_metrics_of_an_extraction_are_published_by_content_type(sim, vault, tmp_
     assert metrics["headrace_rows_total", "dashboard"] == 423
     assert metrics["headrace_rows_total", "look"] == 15
     assert metrics["headrace_missing_ids", "dashboard"] == 0
-    assert metrics["headrace_throttled_total", ""] == summary.throttled > 0
+    assert metrics["headrace_throttled_total", ""] == summary.costs.throttled > 0
     assert metrics["headrace_response_seconds_count", ""] >= summary.requests
     assert metrics["headrace_runs_total", "looker"] == 1

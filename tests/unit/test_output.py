@@ -14,7 +14,7 @@ from headrace.cli.display import show
 from headrace.cli.products import _table
 from headrace.products.listing import ListedProduct, ProductList
 from headrace.pull.report import PlanReceipt, Summary
-from headrace.run.report import QuotaUse, Status
+from headrace.run.report import Costs, QuotaUse, Status
 
 HOSTILE = "[/nope] [bold]x[/bold]"
 
@@ -30,11 +30,7 @@ def test_a_plan_shows_what_the_exchange_said_as_it_is():
         run="run",
         status=Status.FAILED,
         ui_url=None,
-        elapsed_s=1.0,
-        requests=0,
-        throttled=0,
-        retries=0,
-        quota=QuotaUse("host", "10/s"),
+        costs=Costs(0, 0, 0, 1.0, QuotaUse("host", "10/s")),
         products=(),
         plan=(PlanReceipt("BTC-USD", None, error=HOSTILE),),
     )

@@ -7,8 +7,7 @@ or exchanged, which the run reports.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, ClassVar
 
@@ -21,20 +20,14 @@ from headrace.paths import real_path
 from headrace.run.report import (
     Costs,
     QuotaUse,
-    Report,
+    RequestReport,
     Row,
     Sheet,
     Status,
-    counted,
     duration,
     ended,
     plain,
-    with_counts,
 )
-
-#: What adds up over attempts: of the run, and of each type.
-_COSTS = ("requests", "throttled", "retries", "logins", "elapsed_s")
-_DONE = ("new", "changed", "unchanged", "returned", "deleted", "requests")
 
 #: Names that one remark spells out.
 _FEW = 5
@@ -108,13 +101,22 @@ class TypeReceipt:
 
 
 @dataclass(frozen=True, slots=True)
-class ExtractSummary(Report):
+class ExtractSummary(RequestReport):
     """What one extraction did.
 
     `outage` says that Looker was away for longer than the outage limit, which ended the run.
     """
 
     key: ClassVar[str] = "headrace-looker"
+    part: ClassVar[str] = "type"
+    part_counts: ClassVar[tuple[str, ...]] = (
+        "new",
+        "changed",
+        "unchanged",
+        "returned",
+        "deleted",
+        "requests",
+    )
 
     run: str
     status: Status
@@ -122,12 +124,7 @@ class ExtractSummary(Report):
     ui_url: str | None
     vault: str
     source: str
-    elapsed_s: float
-    requests: int
-    throttled: int
-    retries: int
-    logins: int
-    quota: QuotaUse
+    costs: Costs
     types: tuple[TypeReceipt, ...] = field(default=())
     stopped: bool = False
     resumed: bool = False
@@ -144,21 +141,11 @@ class ExtractSummary(Report):
             "ui_url": self.ui_url,
             "vault": self.vault,
             "source": self.source,
-            "elapsed_s": round(self.elapsed_s, 3),
-            "requests": self.requests,
-            "throttled": self.throttled,
-            "retries": self.retries,
-            "logins": self.logins,
-            "quota": self.quota.as_json(),
+            **self.costs.as_json(),
             "checkpoint_stale": self.stale,
             "outage": self.outage or None,
             "types": [receipt.as_json() for receipt in self.types],
         }
-
-    @property
-    def costs(self) -> Costs:
-        """Requests, time and quota."""
-        return Costs(self.requests, self.throttled, self.retries, self.elapsed_s, self.quota)
 
     def title(self) -> str:
         """How the run ended, and which types did not come to a good end."""
@@ -229,27 +216,11 @@ class ExtractSummary(Report):
             )
         return lines
 
-    def counts(self) -> dict[str, float]:
-        """Requests, and of each type what this run did."""
-        counts = {name: getattr(self, name) for name in _COSTS}
-        for each in self.types:
-            counts |= counted(each.type, _DONE, each)
-        return counts
-
-    def plus(self, earlier: Mapping[str, float]) -> ExtractSummary:
-        """With what earlier attempts of the same run did."""
-        return replace(
-            self,
-            **{name: getattr(self, name) + earlier.get(name, 0) for name in _COSTS},
-            types=tuple(with_counts(r.type, _DONE, r, earlier) for r in self.types),
-        )
-
     def facts(self) -> list[str]:
         """Requests, quota, vault."""
         resumed = " (resumed)" if self.resumed else ""
         return [
             *self.costs.facts(),
-            f"logins: {self.logins:,}",
             f"vault {plain(self.vault)}, session {self.session}{resumed}",
         ]
 
@@ -274,12 +245,7 @@ def refused(
         ui_url=ui_url,
         vault=str(real_path(request.vault)),
         source=request.base_url,
-        elapsed_s=0.0,
-        requests=0,
-        throttled=0,
-        retries=0,
-        logins=0,
-        quota=QuotaUse("", request.rate),
+        costs=Costs(0, 0, 0, 0.0, QuotaUse("", request.rate), logins=0),
         types=tuple(
             TypeReceipt(type_, Status.RUNNING_ELSEWHERE, error=str(held))
             for type_ in request.chosen

@@ -13,7 +13,7 @@ from headrace.metrics.requests import ClientStats, RequestMetrics
 from headrace.pull.metrics import PullMetrics
 from headrace.pull.report import ProductReceipt, Summary
 from headrace.quota import BreakerChange, Phase
-from headrace.run.report import QuotaUse, Status
+from headrace.run.report import Costs, QuotaUse, Status
 
 SOURCE = "api.example.com"
 
@@ -73,11 +73,7 @@ def summary(*receipts, stopped=False, status=Status.DONE):
         run="r1",
         status=status,
         ui_url=None,
-        elapsed_s=1.0,
-        requests=1,
-        throttled=0,
-        retries=0,
-        quota=QuotaUse(SOURCE, "10/s"),
+        costs=Costs(1, 0, 0, 1.0, QuotaUse(SOURCE, "10/s")),
         products=receipts,
         stopped=stopped,
     )

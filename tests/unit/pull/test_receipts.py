@@ -1,12 +1,13 @@
 """What a run says at its end, for programs and for people."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from headrace.coverage import EMPTY, IntervalSet
 from headrace.pull.report import PlanReceipt, ProductReceipt, Summary, overall
-from headrace.run.report import QuotaUse, Status, combined, duration
+from headrace.run.report import Costs, QuotaUse, Status, combined, duration
 
 DONE, PARTIAL, FAILED, ELSEWHERE = (
     Status.DONE,
@@ -14,6 +15,9 @@ DONE, PARTIAL, FAILED, ELSEWHERE = (
     Status.FAILED,
     Status.RUNNING_ELSEWHERE,
 )
+
+
+COSTS = Costs(2, 1, 2, 4.25, QuotaUse("host", "10/s", 0.981, 10.0))
 
 
 def receipt(status=DONE, product="BTC-USD", **fields):
@@ -26,11 +30,7 @@ def summary(*receipts, **fields):
             "run": "run",
             "status": overall(receipts),
             "ui_url": "http://127.0.0.1:4200/run",
-            "elapsed_s": 4.25,
-            "requests": 1234,
-            "throttled": 1,
-            "retries": 2,
-            "quota": QuotaUse("host", "10/s", 0.981, 10.0),
+            "costs": replace(COSTS, requests=1234),
             "products": receipts,
             **fields,
         }
@@ -178,10 +178,10 @@ def test_attempts_of_one_run_add_up_and_the_last_says_what_is_there():
     first = summary(
         receipt(PARTIAL, new_rows=700, pages=1, requests=3, missing=IntervalSet.of((1, 9)))
     )
-    last = summary(receipt(DONE, new_rows=9, pages=1, requests=1), requests=2)
+    last = summary(receipt(DONE, new_rows=9, pages=1, requests=1), costs=COSTS)
     whole = last.plus(first.counts())
     [product] = whole.products
     assert (product.new_rows, product.pages, product.requests) == (709, 2, 4)
     assert (product.status, product.missing) == (DONE, EMPTY)
-    assert (whole.requests, whole.retries, whole.elapsed_s) == (1236, 4, 8.5)
+    assert (whole.requests, whole.costs.retries, whole.elapsed_s) == (4, 4, 8.5)
     assert whole.plus({}) == whole
