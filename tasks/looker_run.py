@@ -18,11 +18,12 @@ from headrace.logs import hide
 from headrace.looker.client import LookerClient, open_client
 from headrace.looker.extract.context import Context, choose_session, chosen_folders
 from headrace.looker.extract.job import TypeJob
-from headrace.looker.extract.progress import ExtractMetrics, ExtractProgress
+from headrace.looker.extract.metrics import ExtractMetrics
 from headrace.looker.extract.request import ExtractRequest, vault_lease
 from headrace.looker.extract.writer import BATCHES_PER_WORKER, Writer
 from headrace.looker.vault import Vault
 from headrace.paths import real_path
+from headrace.run.progress import RunProgress
 from headrace.stopping import Ending
 from tasks.events import emit, emit_breaker_change
 from tasks.kernel import QuotaRun, announce, opening, registered
@@ -50,7 +51,7 @@ class Extraction(QuotaRun[ExtractRequest]):
     lease: Lease
     context: Context
     checkpoints: BlockTypeCheckpoints
-    progress: ExtractProgress
+    progress: RunProgress
     jobs: dict[str, TypeJob] = field(default_factory=dict)
     stale: bool = False
 
@@ -101,7 +102,7 @@ def open_extraction(request: ExtractRequest) -> Iterator[Extraction]:
         vault = opened.enter_context(Vault.open(path, create=True))
         vault.bind(connection.base_url)
         chosen = choose_session(vault, request, run_id)
-        progress = ExtractProgress(waiting_for=gate.waiting_for)
+        progress = RunProgress("items", waiting_for=gate.waiting_for)
         writer = opened.enter_context(
             Writer(
                 vault,

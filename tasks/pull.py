@@ -57,7 +57,7 @@ def pull_product(run: str, product: str) -> State[ProductReceipt]:
     with about(product=product):
         receipt = under_way.explained(_pulled(under_way, product))
         log_product(receipt)
-    under_way.progress.ended(product, receipt.status.value, receipt.error)
+    under_way.progress.end(product, receipt.status.value, receipt.error)
     emit_if_up_to_date(under_way.request, receipt)
     if receipt.status is Status.RUNNING_ELSEWHERE:
         return Completed(name="AlreadyRunning", message=receipt.error, data=receipt)

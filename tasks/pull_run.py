@@ -15,12 +15,12 @@ from headrace.lake import RawLake
 from headrace.leases import LeaseStore, open_leases
 from headrace.logs import hide
 from headrace.products.choice import Chosen, to_fetch
-from headrace.pull.job import ProductJob
+from headrace.pull.job import ProductJob, pull_progress
 from headrace.pull.ledger import EXCHANGE, Listener
 from headrace.pull.metrics import PullMetrics
-from headrace.pull.progress import RunProgress
 from headrace.pull.report import ProductReceipt
 from headrace.pull.request import MAX_IN_FLIGHT, PullRequest
+from headrace.run.progress import RunProgress
 from headrace.stopping import StopEvent
 from headrace.wire.transport import quota_name
 from tasks.events import emit_and_log, emit_breaker_change
@@ -162,13 +162,13 @@ def open_run(request: PullRequest) -> Iterator[Run]:
             lake=lake.raw(EXCHANGE),
             leases=open_leases(settings.lease_location),
             checkpoints=BlockCheckpoints(lake.location, stop=stop),
-            progress=RunProgress(in_flight=1),
+            progress=pull_progress(),
             stop=stop,
             rates=quota.rates,
             per_s=min((rate.per_second for rate in gate.config.rates), default=None),
         )
         run.checkpoints.read_together(EXCHANGE, request.products)
-        run.progress.in_flight = run.in_flight
+        run.progress.places = run.in_flight
         opened.enter_context(registered(run))
         if meter := begun.meter():
             metrics = PullMetrics(

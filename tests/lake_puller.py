@@ -27,8 +27,7 @@ from headrace.errors import HeadraceError
 from headrace.exchange.planning import Sizing
 from headrace.lake import local
 from headrace.leases import LeaseHeld, SqliteLeases, open_leases
-from headrace.pull.job import ProductJob
-from headrace.pull.progress import RunProgress
+from headrace.pull.job import ProductJob, pull_progress
 from headrace.pull.report import ProductReceipt
 from headrace.pull.request import PullRequest
 from headrace.stopping import StopEvent
@@ -63,7 +62,7 @@ def pull(lake: str, state: str, ttl_s: float, last_id: int) -> ProductReceipt:
         lake=open_raw(lake),
         checkpoints=FileCheckpoints(Path(state)),
         leases=open_leases(f"{state}/leases"),
-        progress=RunProgress(WIDTH),
+        progress=pull_progress(WIDTH),
         stop=StopEvent(),
     )
     try:

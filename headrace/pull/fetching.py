@@ -21,9 +21,9 @@ from headrace.exchange.source import Source
 from headrace.exchange.walk import Walked, walk
 from headrace.faults import kill_point
 from headrace.lake import Part, PartReceipt, RawLake
-from headrace.pull.progress import RunProgress
 from headrace.pull.report import ChunkReceipt
 from headrace.quota import Lane
+from headrace.run.progress import RunProgress
 from headrace.stopping import StopEvent
 from headrace.trades import rows_between
 from headrace.wire.exceptions import RequestError, RequestRefused, RetriesExhausted
@@ -99,7 +99,7 @@ class Fetching:
 
     def _walk(self, lo: int, hi: int) -> Walked:
         def on_page(page: Page) -> None:
-            self.progress.page(self.product, len(page))
+            self.progress.add(self.product, done=1, rows=len(page))
             self.on_page_end(None)
 
         walked = walk(

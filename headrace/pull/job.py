@@ -44,10 +44,10 @@ from headrace.pull.ledger import (
 )
 from headrace.pull.planner import Survey, refresh_chunks, survey
 from headrace.pull.product_leases import HeldLease, Turns
-from headrace.pull.progress import RunProgress
 from headrace.pull.report import ChunkReceipt, PlanReceipt, ProductReceipt
 from headrace.pull.request import PullRequest
 from headrace.quota import Lane, OutageError, QuotaUnavailable
+from headrace.run.progress import RunProgress
 from headrace.run.report import Status
 from headrace.stopping import StopEvent, Stopped
 from headrace.wire.exceptions import RefusedThroughout, RequestError
@@ -62,6 +62,11 @@ _SWEEP_PAUSE_S = 0.5
 #: Pages of a product that fail one after the other, with none answered in between, until no other
 #: is asked for. Each that was refused cost one request, each that failed the attempts of a page.
 BAD_PAGES_IN_A_ROW = 20
+
+
+def pull_progress(places: int = 1, clock: Callable[[], float] = time.monotonic) -> RunProgress:
+    """Counters of a pull: pages of products, each a request."""
+    return RunProgress("pages", "trades", paced=True, places=places, clock=clock)
 
 
 class ProductJob:
@@ -141,7 +146,7 @@ class ProductJob:
         if lease is not None:
             # Whatever this job stores, replaces or removes from here on, it does under its lease.
             self._lake = self._unguarded.under(lease.check_time)
-        self._progress.product(self.product).state = "planning"
+        self._progress.begin(self.product, "planning")
         check_source(self._lake, self.product, self._host)
         self._before = self._saved = self._checkpoints.load(self._lake.exchange, self.product)
         if lease is not None and self._before and self._before.fencing_token >= lease.token:
@@ -165,7 +170,7 @@ class ProductJob:
         self._fetching = self._fetching_of(covered)
         if lease is not None:
             self._keep_proven_empty()
-        self._progress.planned(self.product, plan_pages(self._survey.to_fetch))
+        self._progress.begin(self.product, "fetching", plan_pages(self._survey.to_fetch))
 
     def chunks(self, sizing: Sizing) -> Iterator[Chunk]:
         """What to walk, oldest first. A full refresh takes stored parts by their own borders."""

@@ -26,12 +26,12 @@ from headrace.looker.extract.context import (
     ending_of,
 )
 from headrace.looker.extract.job import TypeJob
-from headrace.looker.extract.progress import ExtractProgress
 from headrace.looker.extract.report import RangeReceipt, TypeReceipt
 from headrace.looker.extract.request import ExtractRequest
 from headrace.looker.extract.writer import BATCHES_PER_WORKER, Writer
 from headrace.looker.vault import Vault
 from headrace.quota import BreakerConfig, QuotaConfig, open_gate, parse_rates
+from headrace.run.progress import RunProgress
 from headrace.run.report import Status, combined
 from headrace.sim.looker import Library
 from headrace.stopping import Ending, StopEvent
@@ -126,7 +126,7 @@ def extract(
         with Writer(vault, chosen.id, may_write=lambda: None, most_batches=most_batches) as writer:
             context = Context(
                 client, vault, writer, chosen.id, request, chosen.resumed, folders,
-                ExtractProgress(), ending,
+                RunProgress("items"), ending,
             )  # fmt: skip
             for type_ in request.chosen:
                 job = TypeJob.of(context, type_)

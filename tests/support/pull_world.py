@@ -34,8 +34,7 @@ from headrace.leases.model import Row
 from headrace.leases.store import LeaseStore
 from headrace.pull.checkpoints import Checkpoint, read_checkpoint
 from headrace.pull.exceptions import CheckpointNotSaved, TokenBehind
-from headrace.pull.job import ProductJob
-from headrace.pull.progress import RunProgress
+from headrace.pull.job import ProductJob, pull_progress
 from headrace.pull.report import ProductReceipt
 from headrace.pull.request import PullRequest
 from headrace.run.report import Status
@@ -446,7 +445,7 @@ class PullProcess:
             lake=self.lake,
             checkpoints=self.checkpoints,
             leases=self.leases,
-            progress=RunProgress(width, clock=lambda: self._clock_s),
+            progress=pull_progress(width, clock=lambda: self._clock_s),
             stop=self.stop,
             clock=lambda: self._clock_s,
             sleep=lambda _seconds: None,

@@ -12,12 +12,12 @@ from headrace.looker.client import Call, LookerClient, NotFound
 from headrace.looker.content import content_of
 from headrace.looker.exceptions import UnknownFolder
 from headrace.looker.extract.pages import elements_of
-from headrace.looker.extract.progress import ExtractProgress
 from headrace.looker.extract.report import RangeReceipt
 from headrace.looker.extract.request import ExtractRequest
 from headrace.looker.extract.writer import Writer
 from headrace.looker.vault import ITEM, Session, Status, Vault, item_of
 from headrace.quota import OutageError
+from headrace.run.progress import RunProgress
 from headrace.stopping import Ending, StopEvent, Stopped
 
 #: Maps work of a kind (`pages`, `items`, `look up`) over its pieces, and gives back what became of
@@ -56,7 +56,7 @@ class Context:
     request: ExtractRequest
     resumed: bool
     folders: Sequence[str]
-    progress: ExtractProgress
+    progress: RunProgress
     ending: Ending
     per_s: float | None = None
     listener: Callable[[str, dict[str, object]], None] = lambda _name, _facts: None

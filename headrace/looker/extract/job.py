@@ -233,7 +233,7 @@ class TypeJob:
         return any(key.startswith(f"{listing.name}:") for listing in self.content.listings)
 
     def _so_far(self) -> int:
-        return self.context.progress.type(self.content.type).items
+        return self.context.progress.part(self.content.type).done
 
     def _deletion(self, mapper: Mapper) -> None:
         """Look up what the vault holds and the listings did not show."""

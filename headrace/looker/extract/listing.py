@@ -98,7 +98,7 @@ class ItemFetcher:
     def _kept(self, item_id: str, body: bytes) -> tuple[Ticket, str]:
         item = item_of(self.content.type, body, item_id=item_id)
         ticket = self.context.writer.put(Batch(item.type, [item]))
-        self.context.progress.add(item.type, items=1)
+        self.context.progress.add(item.type, done=1)
         return ticket, ""
 
     def _failed(self, item_id: str, error: HeadraceError) -> tuple[Ticket, str]:
@@ -361,7 +361,7 @@ class ListingReader:
             for waiting, stop in self._waiting.items():
                 if end is not None and waiting >= end:
                     stop.set()
-        self.context.progress.add(self.content.type, items=len(batch.items))
+        self.context.progress.add(self.content.type, done=len(batch.items))
         return ticket
 
     def _read_page(self, start: int, body: bytes, *, whole: bool = False) -> tuple[ReadPage, Batch]:
@@ -422,7 +422,7 @@ class ListingReader:
         page = self._page(start, elements)
         self.shown.update(seen)
         if self.scope.light:
-            self.context.progress.add(self.content.type, items=len(seen) - len(todo))
+            self.context.progress.add(self.content.type, done=len(seen) - len(todo))
         return page, Batch(self.content.type, (), [self._stored(page)], failures, seen, todo)
 
     def _comes_again(self, page: ReadPage, *, whole: bool) -> bool:

@@ -29,6 +29,9 @@ from headrace.run.report import (
     plain,
 )
 
+#: What adds up over attempts of a run, of each type.
+_DONE = ("new", "changed", "unchanged", "returned", "deleted", "requests")
+
 #: Names that one remark spells out.
 _FEW = 5
 
@@ -109,14 +112,7 @@ class ExtractSummary(RequestReport):
 
     key: ClassVar[str] = "headrace-looker"
     part: ClassVar[str] = "type"
-    part_counts: ClassVar[tuple[str, ...]] = (
-        "new",
-        "changed",
-        "unchanged",
-        "returned",
-        "deleted",
-        "requests",
-    )
+    part_counts: ClassVar[tuple[str, ...]] = _DONE
 
     run: str
     status: Status

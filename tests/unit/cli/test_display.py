@@ -10,9 +10,9 @@ import pytest
 from rich.console import Console
 
 from headrace.cli.display import drawn as drawing
-from headrace.looker.extract.progress import ExtractProgress
-from headrace.pull.progress import RunProgress
+from headrace.pull.job import pull_progress
 from headrace.run.parameters import Parameters
+from headrace.run.progress import RunProgress
 from headrace.settings import load_settings
 from headrace.stopping import StopEvent
 from tasks.kernel import QuotaRun
@@ -57,10 +57,10 @@ def drawn(run: QuotaRun[Any]) -> str:
 @pytest.fixture
 def pull() -> QuotaRun[Any]:
     clock = Clock()
-    progress = RunProgress(in_flight=1, clock=clock)
+    progress = pull_progress(clock=clock)
     clock.now += 10
-    entry = progress.product("BTC-USD")
-    entry.state, entry.pages_done, entry.pages_total = "running_elsewhere", 3, 12
+    entry = progress.part("BTC-USD")
+    entry.state, entry.done, entry.total = "running_elsewhere", 3, 12
     return run_of(progress, "breaker", per_s=1.0, kept="what is complete")
 
 
@@ -86,15 +86,15 @@ def test_and_that_it_was_asked_to_end(pull: QuotaRun[Any]) -> None:
 
 def test_an_extraction_has_a_bar_per_type_and_keeps_what_came() -> None:
     clock = Clock()
-    progress = ExtractProgress(clock=clock)
-    progress.begin("dashboard", "reading", expected=500)
+    progress = RunProgress("items", clock=clock)
+    progress.begin("dashboard", "reading", total=500)
     clock.now += 10
-    progress.add("dashboard", items=200)
+    progress.add("dashboard", done=200)
     run = run_of(progress, kept="what came")
     run.stop.set()
     said = drawn(run)
-    assert "200 items" in said
-    assert "20/s" in said
+    assert "200/500 items" in said
+    assert "20.0/s" in said
     assert "15.0 s left" in said
     assert "stopping: keeping what came" in said
     assert "waiting" not in said

@@ -138,4 +138,4 @@ def test_the_summary_of_a_run_that_did_not_begin_names_every_holder(leases, lake
 def test_the_exchange_may_be_a_saved_one(leases, lake):
     request = request_for("A-USD", lake=lake, base_url="block:theirs")
     with held_by_another(leases, "A-USD", lake), admitted(request, leases) as others:
-        assert refused(request, others, elapsed_s=0).quota.name == "block:theirs"
+        assert refused(request, others, elapsed_s=0).costs.quota.name == "block:theirs"

@@ -10,8 +10,7 @@ from headrace.exchange.exceptions import UnknownProduct
 from headrace.exchange.planning import Sizing
 from headrace.lake import open_lake
 from headrace.leases import SqliteLeases
-from headrace.pull.job import BAD_PAGES_IN_A_ROW, ProductJob
-from headrace.pull.progress import RunProgress
+from headrace.pull.job import BAD_PAGES_IN_A_ROW, ProductJob, pull_progress
 from headrace.pull.request import PullRequest
 from headrace.quota import OutageError
 from headrace.run.report import Status
@@ -83,7 +82,7 @@ class Place:
             lake=self.lake,
             checkpoints=self.checkpoints,
             leases=self.leases,
-            progress=RunProgress(in_flight=1),
+            progress=pull_progress(),
             stop=StopEvent(),
         )
         sizing = Sizing(cell_pages=128, in_flight=1, pool=1, pages_per_chunk=pages_per_chunk)

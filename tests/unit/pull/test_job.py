@@ -11,8 +11,7 @@ from headrace.exchange.planning import Sizing
 from headrace.lake import RawLake, open_lake
 from headrace.leases import SqliteLeases, hold
 from headrace.pull.exceptions import TokenBehind
-from headrace.pull.job import ProductJob
-from headrace.pull.progress import RunProgress
+from headrace.pull.job import ProductJob, pull_progress
 from headrace.pull.request import PullRequest
 from headrace.run.report import Status
 from headrace.stopping import StopEvent
@@ -61,7 +60,7 @@ def job(lake, leases):
         lake=lake,
         checkpoints=Kept(),
         leases=leases,
-        progress=RunProgress(in_flight=1),
+        progress=pull_progress(),
         stop=StopEvent(),
     )
 

@@ -15,8 +15,7 @@ from headrace.coverage import IntervalSet
 from headrace.exchange.planning import Sizing, whole_pages
 from headrace.lake import Grid, RawLake
 from headrace.leases import LeaseHeld, SqliteLeases
-from headrace.pull.job import ProductJob
-from headrace.pull.progress import RunProgress
+from headrace.pull.job import ProductJob, pull_progress
 from headrace.pull.request import PullRequest
 from headrace.run.report import Status
 from headrace.stopping import StopEvent
@@ -81,7 +80,7 @@ def new_job(folder: Path, lake: RawLake, **asked: int) -> ProductJob:
         lake=lake,
         checkpoints=Kept(),
         leases=SqliteLeases(folder / "leases"),
-        progress=RunProgress(in_flight=1),
+        progress=pull_progress(),
         stop=StopEvent(),
     )
 

@@ -18,8 +18,7 @@ from headrace.exchange.source import Source
 from headrace.lake import RawLake, open_lake
 from headrace.leases import LeaseStore, SqliteLeases, hold
 from headrace.metrics.requests import ClientStats
-from headrace.pull.job import ProductJob
-from headrace.pull.progress import RunProgress
+from headrace.pull.job import ProductJob, pull_progress
 from headrace.pull.request import IngestRequest, PullRequest
 from headrace.run.report import Status
 from headrace.stopping import Ending, StopEvent
@@ -101,7 +100,7 @@ def pull(
         lake=lake,
         checkpoints=books,
         leases=leases,
-        progress=RunProgress(in_flight=1),
+        progress=pull_progress(),
         stop=StopEvent(),
     )
     with hold(leases, job.turns.run(request.planner), run_id="run", ttl_s=60) as lease:

@@ -7,17 +7,18 @@ from uuid import uuid4
 
 import pytest
 
-from headrace.pull.progress import RunProgress
+from headrace.pull.job import pull_progress
+from headrace.run.progress import RunProgress
 from tasks import kernel
 from tasks.kernel import REST_S, ProgressArtifact
 from tasks.sot_run import RecordProgress
 
 
 def progress_of(*products: tuple[str, int, int]) -> RunProgress:
-    progress = RunProgress(in_flight=1)
+    progress = pull_progress()
     for number, (state, done, total) in enumerate(products):
-        entry = progress.product(f"P{number}")
-        entry.state, entry.pages_done, entry.pages_total = state, done, total
+        entry = progress.part(f"P{number}")
+        entry.state, entry.done, entry.total = state, done, total
     return progress
 
 
@@ -66,9 +67,9 @@ def test_it_is_told_once_a_second_at_most_and_at_the_end(api: SimpleNamespace) -
     with ProgressArtifact(progress) as shown:
         for _ in range(50):
             api.now += 0.1
-            progress.page("P0", 1000)
+            progress.add("P0", done=1, rows=1000)
             shown.tick()
-        progress.ended("P0", "done")
+        progress.end("P0", "done")
     assert api.told == [0.0, 11.0, 22.0, 33.0, 44.0, 100.0]
 
 

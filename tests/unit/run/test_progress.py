@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from headrace.pull.progress import RunProgress
+from headrace.run.progress import RunProgress
 
 
 class Clock:
@@ -21,17 +21,17 @@ def clock():
 
 @pytest.fixture
 def progress(clock):
-    return RunProgress(in_flight=4, clock=clock)
+    return RunProgress("pages", "trades", paced=True, places=4, clock=clock)
 
 
 def done(progress, pages, product="BTC-USD"):
     for _ in range(pages):
-        progress.page(product, 1000)
+        progress.add(product, done=1, rows=1000)
 
 
 def test_totals_are_over_all_products(progress):
-    progress.planned("BTC-USD", 10)
-    progress.planned("ETH-USD", 5)
+    progress.begin("BTC-USD", "fetching", 10)
+    progress.begin("ETH-USD", "fetching", 5)
     done(progress, 3)
     done(progress, 1, "ETH-USD")
     assert progress.totals() == (4, 15, 4000)
@@ -44,7 +44,7 @@ def test_before_anything_is_known_it_says_that_it_plans(progress):
 
 
 def test_the_eta_is_what_the_quota_allows_until_the_run_shows_to_be_slower(progress, clock):
-    progress.planned("BTC-USD", 110)
+    progress.begin("BTC-USD", "fetching", 110)
     assert progress.eta_s(10.0) == pytest.approx(11.0)
     clock.now += 10
     done(progress, 50)
@@ -53,7 +53,7 @@ def test_the_eta_is_what_the_quota_allows_until_the_run_shows_to_be_slower(progr
 
 
 def test_without_a_quota_the_eta_is_what_was_seen(progress, clock):
-    progress.planned("BTC-USD", 110)
+    progress.begin("BTC-USD", "fetching", 110)
     assert progress.eta_s(None) is None
     clock.now += 10
     done(progress, 20)
@@ -61,7 +61,7 @@ def test_without_a_quota_the_eta_is_what_was_seen(progress, clock):
 
 
 def test_the_eta_is_zero_at_the_end_and_never_below(progress, clock):
-    progress.planned("BTC-USD", 2)
+    progress.begin("BTC-USD", "fetching", 2)
     clock.now += 10
     done(progress, 2)
     assert progress.eta_s(10.0) == 0
@@ -87,20 +87,20 @@ def test_no_page_is_lost_between_threads(progress):
         thread.start()
     for thread in threads:
         thread.join()
-    assert progress.totals() == (4000, 0, 4_000_000)
+    assert progress.totals() == (4000, 4000, 4_000_000)
 
 
 def test_the_end_of_a_product_is_noted(progress):
-    progress.ended("BTC-USD", "failed", "503")
-    entry = progress.product("BTC-USD")
+    progress.end("BTC-USD", "failed", "503")
+    entry = progress.part("BTC-USD")
     assert (entry.state, entry.note) == ("failed", "503")
 
 
 def test_a_product_that_is_done_waits_for_no_page(progress):
     """The plan counts ids, a tenth of which may have been trades."""
-    progress.planned("BTC-USD", 60)
-    progress.page("BTC-USD", 1000)
-    progress.ended("BTC-USD", "partial", "503")
+    progress.begin("BTC-USD", "fetching", 60)
+    progress.add("BTC-USD", done=1, rows=1000)
+    progress.end("BTC-USD", "partial", "503")
     assert progress.totals() == (1, 60, 1000)
-    progress.ended("BTC-USD", "done")
+    progress.end("BTC-USD", "done")
     assert progress.totals() == (1, 1, 1000)
