@@ -94,11 +94,18 @@ class Report:
         status: how it ended; `stopped` if it was asked to end before.
         ui_url: where Prefect shows the run, if it does.
         elapsed_s: seconds from start to end.
+        own_counts: fields that add up over the attempts of a run.
+        part: what a part of the run is called (a product, a content type): the field of its name in
+            a receipt, and with an s the field of all receipts; empty if there are none.
+        part_counts: fields of a receipt that add up, too.
     """
 
     __slots__ = ()
 
     key: ClassVar[str] = "headrace"
+    own_counts: ClassVar[tuple[str, ...]] = ("elapsed_s",)
+    part: ClassVar[str] = ""
+    part_counts: ClassVar[tuple[str, ...]] = ()
     run: str
     status: Status
     ui_url: str | None
@@ -135,11 +142,37 @@ class Report:
 
     def counts(self) -> dict[str, float]:
         """What adds up over the attempts of a run that was retried in the UI."""
-        return {"elapsed_s": self.elapsed_s}
+        counts = self._own_counts()
+        for receipt in self._receipts:
+            counts |= {
+                self._key(receipt, name): getattr(receipt, name) for name in self.part_counts
+            }
+        return counts
 
     def plus(self, earlier: Mapping[str, float]) -> Self:
         """This report with the `counts` of earlier attempts of the same run added."""
-        return replace(self, elapsed_s=self.elapsed_s + earlier.get("elapsed_s", 0.0))  # type: ignore[type-var]
+        receipts = []
+        for receipt in self._receipts:
+            counts = {name: getattr(receipt, name) for name in self.part_counts}
+            before = {name: earlier.get(self._key(receipt, name), 0) for name in counts}
+            receipts.append(replace(receipt, **_added(counts, before)))
+        changed = self._own_plus(earlier)
+        if self.part:
+            changed[f"{self.part}s"] = tuple(receipts)
+        return replace(self, **changed)  # type: ignore[type-var]
+
+    def _own_counts(self) -> dict[str, float]:
+        return {name: getattr(self, name) for name in self.own_counts}
+
+    def _own_plus(self, earlier: Mapping[str, float]) -> Row:
+        return _added(self._own_counts(), earlier)
+
+    @property
+    def _receipts(self) -> Sequence[Any]:
+        return getattr(self, f"{self.part}s") if self.part else ()
+
+    def _key(self, receipt: Any, name: str) -> str:
+        return f"{getattr(receipt, self.part)}.{name}"
 
     def log_facts(self) -> Row:
         """What the line of the run's end says as facts, beside its text."""
@@ -198,10 +231,6 @@ class Costs:
             **logins,
         }
 
-    def plus(self, earlier: Mapping[str, float]) -> Costs:
-        """With the `counts` of earlier attempts."""
-        return replace(self, **_added(self.counts(), earlier))
-
     def words(self) -> list[str]:
         """Requests, time and quota, a few words each."""
         parts = [
@@ -226,19 +255,10 @@ class Costs:
 
 
 class RequestReport(Report):
-    """The report of a run that sends requests about its parts (products, content types).
-
-    Attributes:
-        part: what a part is called: the field of its name in a receipt, and with an s the field of
-            all receipts.
-        part_counts: fields of a receipt that add up over attempts.
-        costs: what the requests cost.
-    """
+    """The report of a run that sends requests; `costs` is what they cost."""
 
     __slots__ = ()
 
-    part: ClassVar[str]
-    part_counts: ClassVar[tuple[str, ...]]
     costs: Costs
 
     @property
@@ -251,25 +271,6 @@ class RequestReport(Report):
         """Requests that were sent."""
         return self.costs.requests
 
-    def counts(self) -> dict[str, float]:
-        """Requests, and of each part what this run did."""
-        counts = self.costs.counts()
-        for receipt in self._receipts:
-            counts |= {
-                self._key(receipt, name): getattr(receipt, name) for name in self.part_counts
-            }
-        return counts
-
-    def plus(self, earlier: Mapping[str, float]) -> Self:
-        """With what earlier attempts of the same run did."""
-        receipts = []
-        for receipt in self._receipts:
-            counts = {name: getattr(receipt, name) for name in self.part_counts}
-            before = {name: int(earlier.get(self._key(receipt, name), 0)) for name in counts}
-            receipts.append(replace(receipt, **_added(counts, before)))
-        changed: Row = {"costs": self.costs.plus(earlier), f"{self.part}s": tuple(receipts)}
-        return replace(self, **changed)  # type: ignore[type-var]
-
     def log_facts(self) -> Row:
         """Requests too."""
         costs = self.costs.as_json()
@@ -280,17 +281,15 @@ class RequestReport(Report):
         """Requests and quota."""
         return self.costs.facts()
 
-    @property
-    def _receipts(self) -> Sequence[Any]:
-        receipts: Sequence[Any] = getattr(self, f"{self.part}s")
-        return receipts
+    def _own_counts(self) -> dict[str, float]:
+        return self.costs.counts()
 
-    def _key(self, receipt: Any, name: str) -> str:
-        return f"{getattr(receipt, self.part)}.{name}"
+    def _own_plus(self, earlier: Mapping[str, float]) -> Row:
+        return {"costs": replace(self.costs, **_added(self.costs.counts(), earlier))}
 
 
 def _added(counts: Mapping[str, float], earlier: Mapping[str, float]) -> dict[str, Any]:
-    return {name: count + earlier.get(name, 0) for name, count in counts.items()}
+    return {name: count + type(count)(earlier.get(name, 0)) for name, count in counts.items()}
 
 
 def log_end(report: Report) -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from dataclasses import dataclass
+from typing import ClassVar
 
 from headrace.coverage import EMPTY, IntervalSet
 from headrace.run.report import (
@@ -12,11 +11,9 @@ from headrace.run.report import (
     Row,
     Sheet,
     Status,
-    counted,
     duration,
     ended,
     error_lines,
-    with_counts,
 )
 
 _ENDINGS = {
@@ -91,6 +88,9 @@ class TransformReport(Report):
     """
 
     key: ClassVar[str] = "unified"
+    own_counts: ClassVar[tuple[str, ...]] = ("elapsed_s", "vacuumed")
+    part: ClassVar[str] = "product"
+    part_counts: ClassVar[tuple[str, ...]] = _COUNTS
 
     run: str
     status: Status
@@ -153,21 +153,3 @@ class TransformReport(Report):
         if aside:
             lines.append(f"{', '.join(aside)}: trades that do not fit are in unified/quarantine")
         return lines
-
-    def counts(self) -> dict[str, float]:
-        """What adds up over the attempts of one run."""
-        counts = {"elapsed_s": self.elapsed_s, "vacuumed": float(self.vacuumed)}
-        for each in self.products:
-            counts |= counted(each.product, _COUNTS, each)
-        return counts
-
-    def plus(self, earlier: Mapping[str, float]) -> Self:
-        """With the counts of earlier attempts."""
-        return replace(
-            self,
-            elapsed_s=self.elapsed_s + earlier.get("elapsed_s", 0.0),
-            vacuumed=self.vacuumed + int(earlier.get("vacuumed", 0)),
-            products=tuple(
-                with_counts(each.product, _COUNTS, each, earlier) for each in self.products
-            ),
-        )
