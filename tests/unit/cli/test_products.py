@@ -120,7 +120,7 @@ def test_a_set_takes_ids_and_patterns_and_is_replaced_and_deleted() -> None:
     [
         (["set", "x"], ConfigurationError, "give ids, --match or both, or --delete"),
         (["set", "x", "A-USD", "--delete"], ConfigurationError, "or --delete alone"),
-        (["set", "../x", "A-USD"], ConfigurationError, "no name of a set"),
+        (["set", "../x", "A-USD"], ConfigurationError, "not a name for a set"),
         (["set", "x", "--match", "re:("], ConfigurationError, "no regular expression"),
         (["set", "x", "A USD"], ConfigurationError, "no product id"),
         (["set", "x", "--delete"], UnknownSet, "named 'x'"),
