@@ -1,4 +1,4 @@
-"""Where a source-of-truth log is, and where its chains stood when they were last acknowledged."""
+"""Where a source-of-truth log is, and where its chains ended at the last commit."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class SotStoreBlock(Block):
 
 
 class SotHeads(Block):
-    """Where the chains of one store stand, as of the last commit. Written by runs."""
+    """Where the chains of one store end, as of the last commit. Written by runs."""
 
     _block_type_name = "Headrace SOT Heads"
     _block_type_slug = "headrace-sot-heads"

@@ -16,7 +16,7 @@ from blocks.resolve import looker_of, looker_quota_of
 from headrace.leases import Lease, hold, open_leases
 from headrace.logs import hide
 from headrace.looker.client import LookerClient, open_client
-from headrace.looker.extract.context import Context, choose_session, chosen_folders
+from headrace.looker.extract.context import Context, choose_session, resolve_folders
 from headrace.looker.extract.job import TypeJob
 from headrace.looker.extract.metrics import ExtractMetrics
 from headrace.looker.extract.request import ExtractRequest, vault_lease
@@ -98,7 +98,7 @@ def open_extraction(request: ExtractRequest) -> Iterator[Extraction]:
         client.check_reachable()
         opened.callback(client.close)
         client.login()
-        folders = chosen_folders(client, request.folder_ids, recursive=request.recursive)
+        folders = resolve_folders(client, request.folder_ids, recursive=request.recursive)
         vault = opened.enter_context(Vault.open(path, create=True))
         vault.bind(connection.base_url)
         chosen = choose_session(vault, request, run_id)

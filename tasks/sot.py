@@ -15,7 +15,7 @@ from headrace.sot.recover import RecoverOptions, RecoverReport, recover
 from headrace.sot.reports import SotReport, report_of_recover, report_of_verify, report_of_write
 from headrace.sot.requests import MigrateRequest, RecoverRequest, VerifyRequest, WriteRequest
 from headrace.sot.sources.reading import Format
-from headrace.sot.verified_chain import below_floors
+from headrace.sot.verified_chain import find_below_saved_heads
 from headrace.sot.verify import Mode, verify_store
 from headrace.sot.writing.write import WriteReport
 from tasks import kernel
@@ -43,7 +43,7 @@ def replay_log(run: str) -> RecoverReport:
         under_way.store,
         request.out,
         RecoverOptions(Format(request.format), request.symbols, request.past_damage),
-        floors=under_way.floors,
+        saved_heads=under_way.saved_heads,
         on_records=under_way.progress.add,
         stop=under_way.stop,
     )
@@ -74,8 +74,8 @@ def verified_since(run: SotRun[WriteRequest]) -> SotReport:
 
 def _verified(run: SotRun[Any], request: VerifyRequest) -> SotReport:
     known = set(run.store.symbols())
-    floors = run.floors if request.heads else {}
-    if absent := sorted(set(request.symbols) - known - set(floors)):
+    saved_heads = run.saved_heads if request.heads else {}
+    if absent := sorted(set(request.symbols) - known - set(saved_heads)):
         raise ConfigurationError(
             f"the log in {run.store.location} has no symbol {absent[0]}",
             hint="headrace sot head lists those that it has",
@@ -88,8 +88,8 @@ def _verified(run: SotRun[Any], request: VerifyRequest) -> SotReport:
         blocks=request.blocks,
         on_verdict=lambda verdict: run.progress.add(verdict.records),
     )
-    wanted = {s: at for s, at in floors.items() if not request.symbols or s in request.symbols}
-    beyond = below_floors(run.store, wanted)
+    wanted = {s: at for s, at in saved_heads.items() if not request.symbols or s in request.symbols}
+    beyond = find_below_saved_heads(run.store, wanted)
     return report_of_verify(run.id, run.store.location, found, [str(each) for each in beyond])
 
 

@@ -74,7 +74,7 @@ class SotRun(PipelineRun[Request]):
     metrics: LogMetrics | None = None
 
     @property
-    def floors(self) -> dict[int, Position]:
+    def saved_heads(self) -> dict[int, Position]:
         """The heads that were remembered; none if the request does not want them.
 
         Raises:

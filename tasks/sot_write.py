@@ -125,7 +125,7 @@ class ShardReceipt:
     description="Link, batch and commit the records of one shard's symbols.",
 )
 def write_shard(run: str, shard: int) -> State[ShardReceipt]:
-    """Stand for one shard until all of it is durable; never raises for what went wrong."""
+    """Wait until all of one shard is durable; never raises for what went wrong."""
     writing = _WRITING[run]
     writing.done.wait()
     report = writing.report

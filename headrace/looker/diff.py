@@ -92,7 +92,7 @@ def differences(
     Raises:
         VaultDamaged: a body that does not read.
     """
-    for moved in vault.contents.moved(before, after, types=types):
+    for moved in vault.contents.compare_sessions(before, after, types=types):
         there_before = moved.known_before and not moved.deleted_before
         there_after = not moved.deleted_after
         if not there_before and not there_after:

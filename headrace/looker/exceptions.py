@@ -295,7 +295,7 @@ class NotFound(PermanentError):
 
 
 class AccessRefused(PermanentError):
-    """The caller may not see it (403), or is not believed even with a new token (401)."""
+    """The caller may not see it (403), or is refused even with a new token (401)."""
 
 
 class AppError(ServerError):

@@ -164,7 +164,7 @@ def sha256_of(path: Path) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Unpacked:
+class UnpackReport:
     """What became of the files: written, left since they were right, removed as outdated."""
 
     written: int
@@ -180,7 +180,7 @@ def unpack(
     deleted: bool = False,
     force: bool = False,
     stop: StopEvent = STOP,
-) -> Unpacked:
+) -> UnpackReport:
     """Write the current version of every item to `{folder}/{type}/{id}.json`.
 
     What an earlier unpacking left there and the vault no longer shows is removed, unless it was
@@ -212,7 +212,7 @@ def unpack(
     if edited and not force:
         raise FolderEdited(folder, edited)
     changed = [path for path, entry in entries.items() if there[path] != entry.sha256]
-    outdated = [
+    find_outdated = [
         path
         for path, entry in manifest.entries.items()
         if path not in entries and (not wanted or entry.type in wanted)
@@ -223,13 +223,13 @@ def unpack(
     for path in changed:
         stop.check()
         _write(vault, folder, path, entries[path])
-    for path in outdated:
+    for path in find_outdated:
         (folder / path).unlink(missing_ok=True)
         del manifest.entries[path]
     manifest.entries.update(entries)
     manifest.pending = {}
     save_manifest(folder, manifest)
-    return Unpacked(len(changed), len(entries) - len(changed), len(outdated))
+    return UnpackReport(len(changed), len(entries) - len(changed), len(find_outdated))
 
 
 def _write(vault: Vault, folder: Path, path: str, entry: Entry) -> None:
@@ -271,7 +271,7 @@ _ITEMS_AT_ONCE = 100
 
 
 @dataclass
-class Packed:
+class PackReport:
     """What became of the files.
 
     Attributes:
@@ -295,7 +295,7 @@ def pack(
     types: Iterable[str] = (),
     dry_run: bool = False,
     force: bool = False,
-) -> Packed:
+) -> PackReport:
     """Take edited files of an unpacked folder into the vault as new versions.
 
     A file that is as it was unpacked is left out, however old; so a folder that was unpacked long
@@ -320,7 +320,7 @@ def pack(
         )
     if manifest.source != vault.source:
         raise VaultOfAnother(vault.path, vault.source, manifest.source)
-    packed = Packed()
+    packed = PackReport()
     batch: list[tuple[str, Item]] = []
     for path in _files(folder, tuple(types) or TYPES):
         sha256 = sha256_of(folder / path)

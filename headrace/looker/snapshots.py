@@ -39,25 +39,6 @@ from headrace.looker.vault.items import utc_text
 from headrace.paths import publish_new, real_path
 from headrace.stopping import STOP, StopEvent
 
-__all__ = [
-    "NoSuchSnapshot",
-    "Part",
-    "Pruned",
-    "Snapshot",
-    "SnapshotDamaged",
-    "SnapshotsUnusable",
-    "TargetTaken",
-    "delete",
-    "fetch",
-    "find",
-    "listed",
-    "open_snapshots",
-    "outdated",
-    "prune",
-    "take",
-]
-
-
 SCHEMA_VERSION = 1
 FOLDER = "looker-snapshots/"
 PARTS = f"{FOLDER}parts/"
@@ -135,14 +116,14 @@ def parse(place: str, content: bytes) -> Snapshot:
 NEWEST = "latest"
 
 
-def names(store: Store) -> list[str]:
+def list_names(store: Store) -> list[str]:
     """Names of the complete snapshots, newest first."""
     keys = (entry.key.removeprefix(FOLDER) for entry in store.entries(FOLDER))
     found = (key.removesuffix(SUFFIX) for key in keys if key.endswith(SUFFIX))
     return sorted((name for name in found if NAME.fullmatch(name)), reverse=True)
 
 
-def listed(store: Store) -> list[Snapshot]:
+def list_snapshots(store: Store) -> list[Snapshot]:
     """The complete snapshots, newest first; a request for each.
 
     Raises:
@@ -150,7 +131,7 @@ def listed(store: Store) -> list[Snapshot]:
         StoreError: the store failed.
     """
     found = []
-    for name in names(store):
+    for name in list_names(store):
         try:
             found.append(_read(store, name))
         except ObjectMissing:
@@ -164,7 +145,7 @@ def find(store: Store, name: str = NEWEST) -> Snapshot:
     Raises:
         NoSuchSnapshot, SnapshotDamaged, StoreError.
     """
-    known = names(store)
+    known = list_names(store)
     wanted = known[0] if name == NEWEST and known else name
     if wanted not in known:
         raise NoSuchSnapshot(store.location, name, ", ".join(known[:10]) or "none at all")
@@ -354,7 +335,7 @@ _ABANDONED_AFTER = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Pruned:
+class PruneReport:
     """What was removed: snapshots by name, and parts that a killed one left behind."""
 
     removed: tuple[str, ...]
@@ -362,10 +343,10 @@ class Pruned:
     leftovers: int
 
 
-def outdated(
+def find_outdated(
     found: Sequence[str], *, keep_days: float | None, keep: int | None, now: datetime
 ) -> list[str]:
-    """Names of the snapshots that a retention lets go, oldest first.
+    """Names of the snapshots that a retention removes, oldest first.
 
     Args:
         found: names of snapshots.
@@ -400,15 +381,15 @@ def prune(
     keep: int | None = None,
     dry_run: bool = False,
     now: Callable[[], datetime] = lambda: datetime.now(UTC),
-) -> Pruned:
-    """Remove the snapshots that `outdated` names, and what killed ones left.
+) -> PruneReport:
+    """Remove the snapshots that `find_outdated` names, and what killed ones left.
 
     Raises:
-        ConfigurationError: see `outdated`.
+        ConfigurationError: see `find_outdated`.
         StoreError: the store failed; what was removed before stays removed.
     """
-    found = names(store)
-    going = outdated(found, keep_days=keep_days, keep=keep, now=now())
+    found = list_names(store)
+    going = find_outdated(found, keep_days=keep_days, keep=keep, now=now())
     leftovers = _abandoned(store, set(found), now() - _ABANDONED_AFTER)
     if not dry_run:
         for name in going:
@@ -416,7 +397,7 @@ def prune(
         for key in leftovers:
             store.delete(key)
     kept = tuple(name for name in found if name not in set(going))
-    return Pruned(tuple(going), kept, len(leftovers))
+    return PruneReport(tuple(going), kept, len(leftovers))
 
 
 def delete(store: Store, name: str) -> None:

@@ -16,7 +16,7 @@ from headrace.errors import HeadraceError
 from headrace.looker.client import NotFound
 from headrace.looker.content import CONTENT, TYPES, Content, Listing
 from headrace.looker.exceptions import ItemRefused
-from headrace.looker.extract.pages import elements_of, explores_of, id_of, named_of
+from headrace.looker.extract.pages import elements_of, explore_ids, id_of, listed_elements
 from headrace.looker.vault import Item, Vault, item_of
 from headrace.stopping import STOP, StopEvent
 from headrace.wire.exceptions import RequestError
@@ -48,7 +48,7 @@ class Finding:
 
 
 @dataclass
-class Checked:
+class VerifyCounts:
     """How much was looked at."""
 
     versions: int = 0
@@ -56,11 +56,11 @@ class Checked:
 
 
 def verify_hashes(
-    vault: Vault, checked: Checked, *, types: Iterable[str] = (), stop: StopEvent = STOP
+    vault: Vault, checked: VerifyCounts, *, types: Iterable[str] = (), stop: StopEvent = STOP
 ) -> Iterator[Finding]:
     """Recompute the hash of every version; those that do not fit are found."""
     for type_ in tuple(types) or ("",):
-        for name, item_id, version, problem in vault.contents.audited(type_):
+        for name, item_id, version, problem in vault.contents.audit(type_):
             stop.check()
             checked.versions += 1
             if problem:
@@ -82,7 +82,7 @@ class Comparison:
         self,
         vault: Vault,
         client: LookerClient,
-        checked: Checked,
+        checked: VerifyCounts,
         *,
         stop: StopEvent = STOP,
         report: Callable[[str], None] = lambda _type: None,
@@ -120,8 +120,8 @@ class Comparison:
                         shown.add(item.id)
                         yield from self._compared(item)
                 continue
-            for named in named_of(body, about):
-                found = explores_of(named) if listing.within else [id_of(content, named)]
+            for named in listed_elements(body, about):
+                found = explore_ids(named) if listing.within else [id_of(content, named)]
                 for item_id in found:
                     if item_id is not None and item_id not in shown:
                         shown.add(item_id)

@@ -123,7 +123,7 @@ _TRADE_SYMBOL: Final = _FIXED + 8
 
 
 @dataclass(frozen=True, slots=True)
-class Followed:
+class FollowResult:
     """How far a run continues a chain.
 
     Attributes:
@@ -147,7 +147,7 @@ def follow(
     *,
     max_records: int = U64_MAX,
     max_bytes: int = U64_MAX,
-) -> Followed:
+) -> FollowResult:
     """Check frame after frame against the chain of `symbol_id`, until one does not continue it.
 
     Args:
@@ -228,8 +228,8 @@ def follow(
         offset = stop
     reached = Position(expected, previous, digest)
     if offset == size or expected >= last or offset >= start + max_bytes:
-        return Followed(reached, offset)
-    return Followed(reached, offset, _why(run, offset, symbol_id, reached))
+        return FollowResult(reached, offset)
+    return FollowResult(reached, offset, _why(run, offset, symbol_id, reached))
 
 
 def _is_utf8(text: bytes) -> bool:

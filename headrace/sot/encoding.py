@@ -3,7 +3,7 @@
 Little endian, without padding, every count and length in the header, so that a body's size follows
 from its header and its texts (docs/sot-format.md has the table, tests/vectors/sot the examples).
 Equal records have equal bodies and the other way round: there is no second spelling of anything.
-`headrace.sot.chain` decides the same as `check_body` in its fast loop and comes here for the words.
+`headrace.sot.chain` decides the same as `check_body` in its fast loop; here is the message.
 
 SQL and CQL have signed integers only: an unsigned value is stored as the signed one with the same
 bits. A column sorted as signed has those from 2**63 on first, so a range over unsigned values is

@@ -101,7 +101,7 @@ class StreamSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class GeneratedRecord:
     """One record of a stream; `fault` says what was done to it, "" for nothing."""
 
     symbol_id: int
@@ -115,7 +115,7 @@ _CRC_AT: Final = 40
 _PREV_HASH_AT: Final = 24
 
 
-def with_faults(records: Iterator[Made], spec: StreamSpec) -> Iterator[Made]:
+def add_faults(records: Iterator[GeneratedRecord], spec: StreamSpec) -> Iterator[GeneratedRecord]:
     """The same records with the faults asked for, at places that do not touch."""
     rng = random.Random(spec.seed + 1)
     kinds = [kind for kind, count in sorted(spec.faults.items()) for _ in range(count)]
@@ -126,13 +126,13 @@ def with_faults(records: Iterator[Made], spec: StreamSpec) -> Iterator[Made]:
     places = {
         number * part + rng.randrange(max(1, part // 2)): kind for number, kind in enumerate(kinds)
     }
-    delayed: Made | None = None
+    delayed: GeneratedRecord | None = None
     for number, made in enumerate(records):
         kind = places.get(number, "")
         if kind == "swap":
             if delayed is not None:
                 yield delayed
-            delayed = Made(made.symbol_id, made.seq, made.body, kind)
+            delayed = GeneratedRecord(made.symbol_id, made.seq, made.body, kind)
             continue
         if kind != "gap":
             yield from _faulty(made, kind)
@@ -143,7 +143,7 @@ def with_faults(records: Iterator[Made], spec: StreamSpec) -> Iterator[Made]:
         yield delayed
 
 
-def _faulty(made: Made, kind: str) -> Iterator[Made]:
+def _faulty(made: GeneratedRecord, kind: str) -> Iterator[GeneratedRecord]:
     if kind == "link":
         yield _changed(made, _PREV_HASH_AT, kind, hashed=True)
         return
@@ -152,17 +152,17 @@ def _faulty(made: Made, kind: str) -> Iterator[Made]:
         return
     yield made
     if kind == "duplicate":
-        yield Made(made.symbol_id, made.seq, made.body, kind)
+        yield GeneratedRecord(made.symbol_id, made.seq, made.body, kind)
     elif kind == "fork":
         yield _changed(made, _CRC_AT, kind, hashed=True)
 
 
-def _changed(made: Made, at: int, kind: str, *, hashed: bool) -> Made:
+def _changed(made: GeneratedRecord, at: int, kind: str, *, hashed: bool) -> GeneratedRecord:
     body = bytearray(made.body)
     body[at] ^= 1
     if hashed:
         body[:HASH_BYTES] = xxh3_64_intdigest(bytes(body[HASH_BYTES:])).to_bytes(8, "little")
-    return Made(made.symbol_id, made.seq, bytes(body), kind)
+    return GeneratedRecord(made.symbol_id, made.seq, bytes(body), kind)
 
 
 _PATTERNS: Final = 64
@@ -176,7 +176,7 @@ _NUMBERS_END: Final = _NUMBERS_AT + _NUMBERS.size
 _UNIT_BYTES: Final = 280
 
 
-def generate(spec: StreamSpec) -> Iterator[Made]:
+def generate(spec: StreamSpec) -> Iterator[GeneratedRecord]:
     """The records of `spec` in order; those of several symbols are interleaved.
 
     Raises:
@@ -184,12 +184,12 @@ def generate(spec: StreamSpec) -> Iterator[Made]:
     """
     spec.check()
     if spec.faults:
-        yield from with_faults(_sound(spec), spec)
+        yield from add_faults(_sound(spec), spec)
         return
     yield from _sound(spec)
 
 
-def _sound(spec: StreamSpec) -> Iterator[Made]:
+def _sound(spec: StreamSpec) -> Iterator[GeneratedRecord]:
     rng = random.Random(spec.seed)
     kinds = max(1, min(_PATTERNS, _PATTERN_BYTES // (spec.size_bytes * len(spec.ids))))
     patterns = {
@@ -209,7 +209,7 @@ def _sound(spec: StreamSpec) -> Iterator[Made]:
         else:
             body = b"".join((zero, front, pack(seq, 0, number + 1), rest))
         seqs[symbol_id] = seq + 1
-        yield Made(symbol_id, seq, body)
+        yield GeneratedRecord(symbol_id, seq, body)
 
 
 def _order(rng: random.Random, spec: StreamSpec) -> Iterator[int]:

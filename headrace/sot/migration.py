@@ -46,7 +46,7 @@ from headrace.sot.requests import MigrateRequest
 from headrace.sot.sources.places import Place, find_places
 from headrace.sot.sources.reading import read_places
 from headrace.sot.store import Answer, Batch, Head, SotStore
-from headrace.sot.verified_chain import ChainEnd, verified_runs
+from headrace.sot.verified_chain import ChainEnd, read_verified
 from headrace.stopping import STOP, StopEvent
 
 _SEQ_AT: Final = 16
@@ -59,7 +59,7 @@ def symbol_in(body: bytes) -> int:
     return found
 
 
-def relinked(body: bytes, position: Position) -> tuple[bytes, Position]:
+def relink(body: bytes, position: Position) -> tuple[bytes, Position]:
     """The frame of an old record at `position` of its new chain, and the position behind it."""
     changed = b"".join((body[:_SEQ_AT], _U64.pack(position.next_seq), body[_SEQ_AT + 8 :]))
     framed, _ = link(frame(changed), position.hash)
@@ -75,7 +75,7 @@ def new_chains(bodies: Iterable[bytes]) -> Iterator[tuple[int, bytes, Position]]
     for body in bodies:
         symbol_id = symbol_in(body)
         position = positions.get(symbol_id) or genesis(symbol_id, DEFAULT_FIRST_SEQ)
-        framed, positions[symbol_id] = relinked(body, position)
+        framed, positions[symbol_id] = relink(body, position)
         yield symbol_id, framed, positions[symbol_id]
 
 
@@ -137,7 +137,7 @@ class Backfill:
         try:
             return self._run()
         except BaseException:
-            # What was under way is unknown now; the next run asks the new log where it stands.
+            # What was under way is unknown now; the next run asks the new log where it ends.
             self._chains.clear()
             raise
 
@@ -169,7 +169,7 @@ class Backfill:
         chain.next_seq = self._next_seqs[symbol_id] = seq + 1
         if seq < chain.head.position.next_seq:
             return 0  # a backfill that was killed had stored it already
-        framed, chain.position = relinked(body, chain.position)
+        framed, chain.position = relink(body, chain.position)
         chain.frames.append(framed)
         chain.size_bytes += len(framed)
         full = chain.size_bytes >= self._new.limits.size_bytes // 2
@@ -264,7 +264,7 @@ def _difference(old: OldLog, new: SotStore, symbol_id: int, expected: Position |
         if expected is None:
             return f"symbol {symbol_id}: the old log has nothing of it"
         reached = None
-        for _, position in verified_runs(new, ChainEnd(symbol_id, head)):
+        for _, position in read_verified(new, ChainEnd(symbol_id, head)):
             reached = position
     except DamagedLog as damage:
         return str(damage)
@@ -388,7 +388,7 @@ class Migration:
         """Do what the request says.
 
         Raises:
-            WrongPhase: the step does not lead on from where the migration stands.
+            WrongPhase: the step does not lead on from the phase of the migration.
             HeadraceError: of either log.
         """
         started_s = time.monotonic()
@@ -406,13 +406,13 @@ class Migration:
             "old_records": head.next_seq - 1,
             "behind": lag,
         }
-        stand = f"phase {phase.value}, reads from the {phase.reads} log, {lag:,} records behind"
+        where = f"phase {phase.value}, reads from the {phase.reads} log, {lag:,} records behind"
         return SotReport(
             run=run,
             action="migrate",
             status=self.status,
             store=self.new.location,
-            message=f"{self.message}; {stand}" if self.message else stand,
+            message=f"{self.message}; {where}" if self.message else where,
             elapsed_s=time.monotonic() - started_s,
             details=self.details,
             problems=tuple(self.problems),

@@ -50,7 +50,7 @@ class Phase(StrEnum):
 
 
 class WrongPhase(ConfigurationError):
-    """A step that does not lead on from where the migration stands; nothing was done."""
+    """A step that does not lead on from the phase of the migration; nothing was done."""
 
     def __init__(self, step: str, phase: Phase) -> None:
         super().__init__(
@@ -153,7 +153,7 @@ class OldLog:
         return str(self.path)
 
     def phase(self) -> Phase:
-        """Where the migration stands."""
+        """The phase of the migration."""
         with self._opened() as db:
             return self._phase(db)
 
@@ -161,7 +161,7 @@ class OldLog:
         """Take a step of the migration; taken already, it changes nothing.
 
         Raises:
-            WrongPhase: it does not lead on from where the migration stands.
+            WrongPhase: it does not lead on from the phase of the migration.
         """
         with self._writing() as db:
             goal = target_of(name, self._phase(db))

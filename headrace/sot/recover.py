@@ -33,7 +33,7 @@ from headrace.sot.exceptions import DamagedLog
 from headrace.sot.output import WRITERS, Target
 from headrace.sot.sources.reading import Format
 from headrace.sot.store import SotStore
-from headrace.sot.verified_chain import ChainEnd, verified_runs
+from headrace.sot.verified_chain import ChainEnd, read_verified
 from headrace.stopping import STOP, StopEvent
 
 #: `input_seq` in a frame: behind hash, versions, symbol, output_seq and prev_hash.
@@ -78,7 +78,9 @@ def items_of(symbol_id: int, runs: Iterable[tuple[bytes, Position]]) -> Iterator
         yield order, symbol_id, _BEHIND_ALL, damage
 
 
-def merged(streams: Sequence[Opener], scratch: Path, *, fan_in: int = FAN_IN) -> Iterator[Item]:
+def merge_items(
+    streams: Sequence[Opener], scratch: Path, *, fan_in: int = FAN_IN
+) -> Iterator[Item]:
     """The items of all streams in order.
 
     Args:
@@ -187,14 +189,14 @@ def recover(
     out: str,
     options: RecoverOptions | None = None,
     *,
-    floors: Mapping[int, Position] | None = None,
+    saved_heads: Mapping[int, Position] | None = None,
     on_records: Callable[[int], None] | None = None,
     stop: StopEvent = STOP,
 ) -> RecoverReport:
     """Write the verified records of the store in the order of `headrace.sot.recover`.
 
     Args:
-        store: what to replay; as it stands now, whatever is written meanwhile.
+        store: what to replay; as it is now, whatever is written meanwhile.
         out: a file that does not exist yet, or `-`. A replay that is not whole gets `.partial`.
         options: how.
         floors: per symbol, a position that it must have passed (heads kept elsewhere).
@@ -207,19 +209,19 @@ def recover(
     """
     options = options or RecoverOptions()
     started_s = time.monotonic()
-    floors = floors or {}
+    saved_heads = saved_heads or {}
     replay = _Replay(options, RecoverReport(out), on_records or (lambda _: None), stop)
     target = Target(out)
-    wanted = _wanted(store, options.symbols, floors)
-    chains = replay.chains(store, wanted, floors)
+    wanted = _wanted(store, options.symbols, saved_heads)
+    chains = replay.chains(store, wanted, saved_heads)
     with (
         target.opened() as file,
         tempfile.TemporaryDirectory(prefix="headrace-sot-", dir=options.scratch) as scratch,
     ):
         items: Iterator[Item] = iter(())
-        if options.past_damage or not replay.placeless:
+        if options.past_damage or not replay.unplaceable:
             streams = [partial(_items, store, chain) for chain in chains]
-            items = merged(streams, Path(scratch), fan_in=options.fan_in)
+            items = merge_items(streams, Path(scratch), fan_in=options.fan_in)
         WRITERS[options.format](replay.bodies(items), file)
     target.finish(whole=replay.report.complete)
     replay.report.place = target.place
@@ -243,10 +245,10 @@ class _Replay:
         self._stop = stop
         self._symbols: dict[int, SymbolReplay] = {}
         #: Damage that cannot be placed in the order: then only `past_damage` replays anything.
-        self.placeless = False
+        self.unplaceable = False
 
     def chains(
-        self, store: SotStore, wanted: list[int], floors: Mapping[int, Position]
+        self, store: SotStore, wanted: list[int], saved_heads: Mapping[int, Position]
     ) -> list[ChainEnd]:
         """Where each chain ends now; what is wrong with the store itself is found here."""
         damaged = set()
@@ -256,17 +258,17 @@ class _Replay:
                 damaged.add(damage.symbol_id)
         chains = []
         for symbol_id in wanted:
-            floor = floors.get(symbol_id)
+            saved_head = saved_heads.get(symbol_id)
             try:
                 head = store.head(symbol_id)
             except DamagedLog as damage:
-                chains.append(ChainEnd(symbol_id, None, damage, floor))
+                chains.append(ChainEnd(symbol_id, None, damage, saved_head))
                 continue
             if head is not None:
-                chains.append(ChainEnd(symbol_id, head, floor=floor))
+                chains.append(ChainEnd(symbol_id, head, saved_head=saved_head))
             elif symbol_id in damaged:
-                self.placeless = True  # it had a chain, of which nothing can be read
-            elif floor is not None:
+                self.unplaceable = True  # it had a chain, of which nothing can be read
+            elif saved_head is not None:
                 reason = "the symbol was written here, and is gone"
                 self._found(DamagedLog(store.location, reason, symbol_id=symbol_id), placed=False)
         return chains
@@ -307,19 +309,21 @@ class _Replay:
         """Note damage once; without a symbol, or a chain, its place in the order is unknown."""
         if str(damage) not in map(str, self.report.damages):
             self.report.damages.append(damage)
-        self.placeless = self.placeless or damage.symbol_id is None or not placed
+        self.unplaceable = self.unplaceable or damage.symbol_id is None or not placed
 
 
 def _items(store: SotStore, chain: ChainEnd) -> Iterator[Item]:
-    return items_of(chain.symbol_id, verified_runs(store, chain))
+    return items_of(chain.symbol_id, read_verified(store, chain))
 
 
-def _wanted(store: SotStore, asked: tuple[int, ...], floors: Mapping[int, Position]) -> list[int]:
-    """Symbols to replay: those asked for, else every one that the store or a floor names."""
+def _wanted(
+    store: SotStore, asked: tuple[int, ...], saved_heads: Mapping[int, Position]
+) -> list[int]:
+    """Symbols to replay: those asked for, else every one that the store or a saved head names."""
     present = set(store.symbols())
     if not asked:
-        return sorted(present | set(floors))
-    absent = sorted(set(asked) - present - set(floors))
+        return sorted(present | set(saved_heads))
+    absent = sorted(set(asked) - present - set(saved_heads))
     if absent:
         raise ConfigurationError(
             f"the log in {store.location} has no symbol {absent[0]}",

@@ -2,9 +2,10 @@
 
 **Commit is conditional.** A batch says from which `Position` and under which epoch it goes on. The
 store compares both with what it holds and, in one atomic and durable step, adds the records and
-moves the head; or it changes nothing and says where it stands. So two writers can never put two
-records after the same one (fork) nor write over a row, whatever they believe and however late they
-come. A position carries the digest over all that precedes it: equal positions mean equal histories.
+moves the head; or it changes nothing and says where the chain ends. So two writers can never put
+two records after the same one (fork) nor write over a row, whatever they assume and however late
+they come. A position carries the digest over all that precedes it: equal positions mean equal
+histories.
 
 **Epochs** let the newer of two writers win on purpose: `claim` raises the symbol's epoch by one,
 and from then on every batch under a lower one is fenced off, even if its position is right.
@@ -172,7 +173,7 @@ class SotStore(Protocol):
         ...
 
     def head(self, symbol_id: int) -> Head | None:
-        """Where the symbol stands, linearizable; None if it was never claimed."""
+        """Where the symbol's chain ends, linearizable; None if it was never claimed."""
         ...
 
     def claim(self, symbol_id: int, *, first_seq: int) -> Head:

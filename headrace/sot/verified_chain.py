@@ -27,10 +27,10 @@ class ChainEnd:
     symbol_id: int
     head: Head | None
     damage: DamagedLog | None = None
-    floor: Position | None = None
+    saved_head: Position | None = None
 
 
-def verified_runs(store: SotStore, chain: ChainEnd) -> Iterator[tuple[bytes, Position]]:
+def read_verified(store: SotStore, chain: ChainEnd) -> Iterator[tuple[bytes, Position]]:
     """Runs of frames from the chain's beginning to its end, each with the position behind it.
 
     A run is handed on only after its hashes, links and digests were recomputed and agree with what
@@ -39,7 +39,7 @@ def verified_runs(store: SotStore, chain: ChainEnd) -> Iterator[tuple[bytes, Pos
     Raises:
         DamagedLog: behind the last good run.
     """
-    head, floor, symbol_id = chain.head, chain.floor, chain.symbol_id
+    head, saved_head, symbol_id = chain.head, chain.saved_head, chain.symbol_id
     end = head.position.next_seq if head else None
     position = genesis(symbol_id, head.first_seq) if head else None
     where = store.location
@@ -55,8 +55,8 @@ def verified_runs(store: SotStore, chain: ChainEnd) -> Iterator[tuple[bytes, Pos
                 if broken.good[0]:
                     yield broken.good
                 raise broken.damage from None
-            if floor is not None and position.next_seq < floor.next_seq <= after.next_seq:
-                _check_floor(block, run, position, floor)
+            if saved_head is not None and position.next_seq < saved_head.next_seq <= after.next_seq:
+                _compare_at_saved_head(block, run, position, saved_head)
             position = after
             if run:
                 yield run, position
@@ -72,8 +72,8 @@ def verified_runs(store: SotStore, chain: ChainEnd) -> Iterator[tuple[bytes, Pos
             seq=min(position.next_seq, head.position.next_seq) if position else None,
             last_seq=head.position.next_seq - 1,
         )
-    if floor is not None and position is not None and position.next_seq < floor.next_seq:
-        raise _gone(where, symbol_id, position.next_seq, floor)
+    if saved_head is not None and position is not None and position.next_seq < saved_head.next_seq:
+        raise _gone(where, symbol_id, position.next_seq, saved_head)
 
 
 def _checked(block: Block, position: Position, end: int | None) -> tuple[bytes, Position]:
@@ -140,32 +140,34 @@ def _up_to(run: bytes, symbol_id: int, position: Position, end: int) -> tuple[by
     return run[:offset], follow(run[:offset], 0, symbol_id, position).position
 
 
-def _check_floor(block: Block, run: bytes, position: Position, floor: Position) -> None:
-    _, at_floor = _up_to(run, block.symbol_id, position, floor.next_seq)
-    if at_floor != floor:
+def _compare_at_saved_head(
+    block: Block, run: bytes, position: Position, saved_head: Position
+) -> None:
+    _, reached = _up_to(run, block.symbol_id, position, saved_head.next_seq)
+    if reached != saved_head:
         raise DamagedLog(
             block.where,
-            f"the history up to seq {floor.next_seq - 1} is not the one that was acknowledged; "
-            "it was rewritten somewhere before",
+            f"the history up to seq {saved_head.next_seq - 1} is not the one that was "
+            "acknowledged; it was rewritten somewhere before",
             symbol_id=block.symbol_id,
-            seq=floor.next_seq - 1,
+            seq=saved_head.next_seq - 1,
         )
 
 
-def check_floor(store: SotStore, chain: ChainEnd) -> None:
-    """Return if the chain has passed its floor, by the digests that the store keeps.
+def check_saved_head(store: SotStore, chain: ChainEnd) -> None:
+    """Return if the chain has passed its saved head, by the digests that the store keeps.
 
     Raises:
-        DamagedLog: it ends before the floor, or has another history there.
+        DamagedLog: it ends before the saved head, or has another history there.
     """
-    head, floor = chain.head, chain.floor
-    if head is None or floor is None:
+    head, saved_head = chain.head, chain.saved_head
+    if head is None or saved_head is None:
         return
-    if head.position.next_seq < floor.next_seq:
-        raise _gone(store.location, chain.symbol_id, head.position.next_seq, floor)
-    if head.position == floor or floor.next_seq == head.first_seq:
+    if head.position.next_seq < saved_head.next_seq:
+        raise _gone(store.location, chain.symbol_id, head.position.next_seq, saved_head)
+    if head.position == saved_head or saved_head.next_seq == head.first_seq:
         return
-    last_seq = floor.next_seq - 1
+    last_seq = saved_head.next_seq - 1
     position = None
     for block in store.scan(chain.symbol_id, from_seq=last_seq, to_seq=last_seq):
         if block.first_seq == head.first_seq:
@@ -173,7 +175,7 @@ def check_floor(store: SotStore, chain: ChainEnd) -> None:
         if position is None or position.next_seq != block.first_seq:
             position = _position_before(store, block)
         if block.first_seq <= last_seq < block.first_seq + block.count:
-            _check_floor(block, block.frames, position, floor)
+            _compare_at_saved_head(block, block.frames, position, saved_head)
             return
         position = block.after or position
 
@@ -194,30 +196,32 @@ def _position_before(store: SotStore, block: Block) -> Position:
     return found
 
 
-def _gone(where: str, symbol_id: int, next_seq: int, floor: Position) -> DamagedLog:
+def _gone(where: str, symbol_id: int, next_seq: int, saved_head: Position) -> DamagedLog:
     return DamagedLog(
         where,
         "records that were acknowledged are gone, with the head that counted them",
         symbol_id=symbol_id,
         seq=next_seq,
-        last_seq=floor.next_seq - 1,
+        last_seq=saved_head.next_seq - 1,
     )
 
 
-def below_floors(store: SotStore, floors: Mapping[int, Position]) -> Iterator[DamagedLog]:
+def find_below_saved_heads(
+    store: SotStore, saved_heads: Mapping[int, Position]
+) -> Iterator[DamagedLog]:
     """What is missing, or is not the history that was acknowledged.
 
-    Only the block that holds a floor is read: the digest behind it covers all before, and whether
-    that digest is right is what verifying recomputes.
+    Only the block that holds a saved head is read: the digest behind it covers all before, and
+    whether that digest is right is what verifying recomputes.
     """
-    for symbol_id, floor in sorted(floors.items()):
+    for symbol_id, saved_head in sorted(saved_heads.items()):
         try:
             head = store.head(symbol_id)
             if head is None:
                 raise DamagedLog(
                     store.location, "the symbol was written here, and is gone", symbol_id=symbol_id
                 )
-            check_floor(store, ChainEnd(symbol_id, head, floor=floor))
+            check_saved_head(store, ChainEnd(symbol_id, head, saved_head=saved_head))
         except DamagedLog as damage:
             yield damage
 
@@ -257,7 +261,7 @@ def verify_block(block: Block, position: Position, end: int, *, digest: bool = T
         )
 
     if not block.first_seq <= seq <= last:
-        raise corrupt(position, f"a block with seq {block.first_seq} to {last} stands there")
+        raise corrupt(position, f"a block with seq {block.first_seq} to {last} is there")
     offset = 0
     if seq > block.first_seq:
         offset = _offset_of(block, seq)
@@ -266,7 +270,7 @@ def verify_block(block: Block, position: Position, end: int, *, digest: bool = T
         raise corrupt(followed.position, followed.error.message)
     whole = followed.offset == len(block.frames)
     if not whole and followed.position.next_seq < min(end, last + 1):
-        raise corrupt(followed.position, "another symbol's record stands there")
+        raise corrupt(followed.position, "another symbol's record is there")
     if whole and followed.position.next_seq != last + 1:
         raise corrupt(followed.position, f"the block ends there, not with seq {last}")
     if whole and digest and block.after is not None and block.after != followed.position:

@@ -29,7 +29,7 @@ from headrace.sot.writing.options import child_environment, processors
 
 
 class ChainRange(msgspec.Struct, frozen=True):
-    """From a position to a position; both were read from the store, and neither is believed.
+    """From a position to a position; both were read from the store, and neither is taken as proven.
 
     The digest of `end` is empty if the store keeps nothing there.
     """

@@ -11,7 +11,8 @@ from support.vaults import dashboard, new_vault
 from support.vaults import store as store_items
 
 from headrace.lake import Store
-from headrace.looker.snapshots import SnapshotDamaged, fetch, find, listed, prune, take
+from headrace.looker.exceptions import SnapshotDamaged
+from headrace.looker.snapshots import fetch, find, list_snapshots, prune, take
 from headrace.looker.vault import Vault
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -24,7 +25,7 @@ def test_taken_listed_fetched_pruned(store: Store, tmp_path: Path) -> None:
         store_items(vault, dashboard("later"))
         new = take(vault, store, now=lambda: NOW, part_bytes=30_000)
     assert len(new.parts) > 2
-    assert listed(store) == [new, old]
+    assert list_snapshots(store) == [new, old]
     assert find(store) == new
     for snapshot, count in ((old, 60), (new, 61)):
         target = fetch(store, snapshot, tmp_path / f"{count}.sqlite")
@@ -35,5 +36,5 @@ def test_taken_listed_fetched_pruned(store: Store, tmp_path: Path) -> None:
         fetch(store, new, tmp_path / "damaged.sqlite")
     done = prune(store, keep_days=5, now=lambda: NOW)
     assert (done.removed, done.kept) == ((old.name,), (new.name,))
-    assert listed(store) == [new]
+    assert list_snapshots(store) == [new]
     assert not any(store.exists(part.key) for part in old.parts)

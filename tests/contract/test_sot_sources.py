@@ -11,7 +11,7 @@ from support.sot_streams import made, run_of
 
 from headrace.lake.s3 import S3Store
 from headrace.sot.exceptions import MalformedInput, SourceUnusable
-from headrace.sot.gen import Made
+from headrace.sot.gen import GeneratedRecord
 from headrace.sot.output import WRITERS
 from headrace.sot.sources import places as places_module
 from headrace.sot.sources.places import find_places
@@ -22,7 +22,7 @@ RECORDS = made(90, symbols=3)
 pytestmark = pytest.mark.services
 
 
-def content(format_: Format, records: list[Made]) -> bytes:
+def content(format_: Format, records: list[GeneratedRecord]) -> bytes:
     out = io.BytesIO()
     WRITERS[format_]((record.body for record in records), out)
     return out.getvalue()

@@ -14,7 +14,7 @@ import pytest
 from support.sot_streams import frames_of, made, run_of, stream_file
 
 from headrace.sot.embedded.store import EmbeddedStore
-from headrace.sot.gen import Made
+from headrace.sot.gen import GeneratedRecord
 from headrace.sot.verify import verify_store
 
 WRITER = Path(__file__).parent.parent / "support" / "sot_writer.py"
@@ -25,7 +25,7 @@ class Writes:
     """A stream, a store, a journal, and writers that are killed."""
 
     def __init__(self, folder: Path, records: int) -> None:
-        self.records: list[Made] = made(records, symbols=SYMBOLS)
+        self.records: list[GeneratedRecord] = made(records, symbols=SYMBOLS)
         self.stream = stream_file(folder / "stream", self.records)
         self.store = folder / "sot"
         self.journal = folder / "journal"

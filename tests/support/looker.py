@@ -22,8 +22,8 @@ from headrace.looker.extract.context import (
     Mapper,
     Piece,
     choose_session,
-    chosen_folders,
     ending_of,
+    resolve_folders,
 )
 from headrace.looker.extract.job import TypeJob
 from headrace.looker.extract.report import RangeReceipt, TypeReceipt
@@ -118,7 +118,7 @@ def extract(
         ) as client,
         Vault.open(vault_path, create=True) as vault,
     ):  # fmt: skip
-        folders = chosen_folders(client, request.folder_ids, recursive=request.recursive)
+        folders = resolve_folders(client, request.folder_ids, recursive=request.recursive)
         vault.bind("looker")
         chosen = choose_session(vault, request, "run")
         receipts = {}

@@ -33,7 +33,7 @@ from headrace.looker.extract.report import ExtractSummary, refused
 from headrace.looker.extract.request import ExtractRequest, vault_lease
 from headrace.looker.retry import RetryReport, retry_failures
 from headrace.looker.vault import Failure
-from headrace.looker.verify import Checked, Comparison, Finding, Problem, verify_hashes
+from headrace.looker.verify import Comparison, Finding, Problem, VerifyCounts, verify_hashes
 from headrace.pull.request import BLOCK_PREFIX
 from headrace.quota.config import OUTAGE_LIMIT_S
 from headrace.settings import load_settings
@@ -149,7 +149,7 @@ def verify(
     if it is whole and not what the server shows now.
     """
     wanted = known_types(types)
-    checked, counts = Checked(), Counter[Problem]()
+    checked, counts = VerifyCounts(), Counter[Problem]()
     found: list[Finding] = []
 
     def note(finding: Finding) -> None:

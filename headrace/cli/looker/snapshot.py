@@ -12,9 +12,10 @@ from rich.console import Console
 from headrace.cli.common import Json, print_json, table_of
 from headrace.cli.looker.shared import VaultPath, opened, vault_path
 from headrace.lake.store import Store
-from headrace.looker.snapshots import Snapshot, find, listed, open_snapshots
+from headrace.looker.snapshots import Snapshot, find, open_snapshots
 from headrace.looker.snapshots import delete as delete_snapshot
 from headrace.looker.snapshots import fetch as fetch_snapshot
+from headrace.looker.snapshots import list_snapshots as read_snapshots
 from headrace.looker.snapshots import prune as prune_snapshots
 from headrace.looker.snapshots import take as take_snapshot
 from headrace.settings import load_settings
@@ -67,7 +68,7 @@ def take(
 def list_snapshots(place: Place = None, as_json: Json = False) -> None:
     """List the snapshots, newest first."""
     store = _store(place)
-    found = listed(store)
+    found = read_snapshots(store)
     if as_json:
         print_json({"place": store.location, "snapshots": [_as_dict(one) for one in found]})
     elif not found:

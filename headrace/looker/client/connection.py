@@ -40,7 +40,7 @@ class LookerConnection:
     timeouts: Timeouts = DEFAULT_TIMEOUTS
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "base_url", checked_looker_url(self.base_url))
+        object.__setattr__(self, "base_url", check_looker_url(self.base_url))
         if not self.client_id:
             raise NoCredentials("the client id")
         if not self.client_secret.get_secret_value():
@@ -60,7 +60,7 @@ class LookerConnection:
         return replace(self, timeouts=Timeouts(connect_s, total_s, total_s))
 
 
-def checked_looker_url(text: str) -> str:
+def check_looker_url(text: str) -> str:
     """The URL without a trailing slash.
 
     Raises:

@@ -116,7 +116,7 @@ OLDEST = timedelta(hours=24)
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class SessionChoice:
     """A session to work on, and whether an earlier run began it."""
 
     id: int
@@ -125,14 +125,14 @@ class Chosen:
 
 def choose_session(
     vault: Vault, request: ExtractRequest, run_id: str, *, now: datetime | None = None
-) -> Chosen:
+) -> SessionChoice:
     """Begin a session, or go on with the newest one if it is unfinished and asked for the same."""
     unfinished = vault.sessions.unfinished(KIND)
     if unfinished is not None and _goes_on(vault, unfinished, request, now or datetime.now(UTC)):
         vault.sessions.resume(unfinished.id)
-        return Chosen(unfinished.id, resumed=True)
+        return SessionChoice(unfinished.id, resumed=True)
     session = vault.sessions.begin(KIND, run_id=run_id, parameters=dict(request.scope))
-    return Chosen(session, resumed=False)
+    return SessionChoice(session, resumed=False)
 
 
 def _goes_on(vault: Vault, old: Session, request: ExtractRequest, now: datetime) -> bool:
@@ -158,7 +158,7 @@ def ending_of(status: str, *, cut_off: bool) -> Status:
     return {"done": Status.DONE, "partial": Status.PARTIAL}.get(status, Status.FAILED)
 
 
-def chosen_folders(
+def resolve_folders(
     client: LookerClient, folder_ids: Sequence[str], *, recursive: bool
 ) -> tuple[str, ...]:
     """Ids of the folders, each once, parents first.

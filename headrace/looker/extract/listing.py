@@ -18,14 +18,14 @@ from headrace.looker.extract.context import Context
 from headrace.looker.extract.pages import (
     Chain,
     Known,
-    Named,
+    ListedElement,
     ReadPage,
     bridges,
     elements_of,
-    explores_of,
+    explore_ids,
     id_of,
     light_fields,
-    named_of,
+    listed_elements,
 )
 from headrace.looker.extract.report import RangeReceipt
 from headrace.looker.extract.writer import Batch, Ticket
@@ -371,7 +371,7 @@ class ListingReader:
         """
         about = self._name(start)
         if self.scope.light or not self.scope.listing.restorable:
-            return self._names(start, named_of(body, about))
+            return self._names(start, listed_elements(body, about))
         elements = elements_of(body, about)
         items: list[Item] = []
         failures: list[Failed] = []
@@ -396,7 +396,7 @@ class ListingReader:
             self.context.progress.add(self.content.type, failed=len(failures))
         return page, batch
 
-    def _names(self, start: int, found: list[Named]) -> tuple[ReadPage, Batch]:
+    def _names(self, start: int, found: list[ListedElement]) -> tuple[ReadPage, Batch]:
         """A page of names: what is known and unchanged is seen, the rest is to be fetched."""
         failures: list[Failed] = []
         elements: list[str] = []
@@ -406,7 +406,7 @@ class ListingReader:
             item_id = id_of(self.content, named)
             if self.scope.listing.within:
                 elements.append(str(named.name))
-                ids = explores_of(named)
+                ids = explore_ids(named)
                 seen += ids
                 todo += ids
             elif item_id is None:
@@ -465,7 +465,9 @@ class ListingReader:
     def _one_by_one(self, start: int) -> Ticket:
         """The page's items, each by itself: what cannot be had costs no other."""
         names = ",".join(dict.fromkeys(f.partition("::")[0] for f in self.content.id_fields))
-        found = named_of(self._asked(start, self.context.stop, fields=names), self._name(start))
+        found = listed_elements(
+            self._asked(start, self.context.stop, fields=names), self._name(start)
+        )
         ids = [id_of(self.content, named) for named in found]
         whole = [item_id for item_id in ids if item_id is not None]
         self.shown.update(whole)

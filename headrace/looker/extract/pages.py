@@ -26,7 +26,7 @@ from headrace.wire.exceptions import BadAnswer
 _ELEMENTS = msgspec.json.Decoder(list[msgspec.Raw])
 
 
-class Named(msgspec.Struct):
+class ListedElement(msgspec.Struct):
     """What a listing says of an element without its body."""
 
     id: Any = None
@@ -39,7 +39,7 @@ class Named(msgspec.Struct):
     explores: list[dict[str, Any]] | None = None
 
 
-_NAMED = msgspec.json.Decoder(list[Named])
+_NAMED = msgspec.json.Decoder(list[ListedElement])
 
 
 def elements_of(body: bytes, about: str) -> list[bytes]:
@@ -87,7 +87,7 @@ def _skipped(text: str, at: int) -> int:
     return at
 
 
-def named_of(body: bytes, about: str) -> list[Named]:
+def listed_elements(body: bytes, about: str) -> list[ListedElement]:
     """What each element says of itself.
 
     Raises:
@@ -100,14 +100,14 @@ def named_of(body: bytes, about: str) -> list[Named]:
             found = json.loads(body)
             if not isinstance(found, list):
                 raise TypeError(f"a JSON {type(found).__name__}")
-            return [msgspec.convert(each, Named) for each in found]
+            return [msgspec.convert(each, ListedElement) for each in found]
         except (ValueError, TypeError, RecursionError, msgspec.ValidationError) as error:
             raise BadAnswer(
                 f"the body is no list of objects ({error})", product=about, status=200
             ) from error
 
 
-def id_of(content: Content, named: Named) -> str | None:
+def id_of(content: Content, named: ListedElement) -> str | None:
     """The id of an element of a listing; None if it has none."""
     for name in content.id_fields:
         if SEPARATOR not in name:
@@ -126,7 +126,7 @@ def light_fields(content: Content, listing: Listing) -> str:
     return "id,dashboard_id,title,name,updated_at,deleted_at,folder_id"
 
 
-def explores_of(model: Named) -> list[str]:
+def explore_ids(model: ListedElement) -> list[str]:
     """Ids of the explores of a model."""
     stem = id_text(model.name)
     names = [id_text(explore.get("name")) for explore in model.explores or ()]
@@ -146,7 +146,7 @@ class Known:
             {row.id: (row.updated_at, row.name, row.folder) for row in vault.contents.rows(type_)}
         )
 
-    def unchanged(self, item_id: str, named: Named) -> bool:
+    def unchanged(self, item_id: str, named: ListedElement) -> bool:
         """Whether an element of a listing says that the body is the one that is stored.
 
         Without a time of change nothing can be said, and it is not.

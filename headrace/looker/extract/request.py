@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from pydantic import Field, field_validator, model_validator
 
 from headrace.lake.names import lake_tag
-from headrace.looker.client.connection import checked_looker_url
+from headrace.looker.client.connection import check_looker_url
 from headrace.looker.content import TYPES, content_of
 from headrace.paths import real_path
 from headrace.pull.request import BLOCK_PREFIX, RATE
@@ -161,7 +161,7 @@ class ExtractRequest(Parameters):
     def _url(cls, value: str) -> str:
         if not value or value.startswith(BLOCK_PREFIX):
             return value
-        return checked_looker_url(value)
+        return check_looker_url(value)
 
     @model_validator(mode="after")
     def _consistent(self) -> ExtractRequest:

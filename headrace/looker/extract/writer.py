@@ -16,7 +16,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 from headrace.errors import HeadraceError
-from headrace.looker.vault import Failed, Item, Page, Upserted, Vault
+from headrace.looker.vault import Failed, Item, Page, UpsertCounts, Vault
 
 _log = logging.getLogger(__name__)
 
@@ -47,15 +47,15 @@ class Batch:
         return sum(len(item.body) for item in self.items)
 
 
-Ticket = Future[Upserted]
+Ticket = Future[UpsertCounts]
 
 
 @dataclass
 class _Tally:
-    by_type: dict[str, Upserted] = field(default_factory=dict)
+    by_type: dict[str, UpsertCounts] = field(default_factory=dict)
 
-    def add(self, type_: str, done: Upserted) -> None:
-        self.by_type[type_] = self.by_type.get(type_, Upserted()) + done
+    def add(self, type_: str, done: UpsertCounts) -> None:
+        self.by_type[type_] = self.by_type.get(type_, UpsertCounts()) + done
 
 
 class Writer:
@@ -131,10 +131,10 @@ class Writer:
             self._changed.notify_all()
         return ticket
 
-    def tally(self, type_: str) -> Upserted:
+    def tally(self, type_: str) -> UpsertCounts:
         """What became of the items of a type so far."""
         with self._changed:
-            return self._tally.by_type.get(type_, Upserted())
+            return self._tally.by_type.get(type_, UpsertCounts())
 
     def _is_full(self, size_bytes: int) -> bool:
         too_large = self._waiting and self._bytes + size_bytes > self._most_bytes
@@ -183,14 +183,14 @@ class Writer:
                 for type_, done in results.items():
                     self._tally.add(type_, done)
             for batch, _size, ticket in group:
-                ticket.set_result(results.get(batch.type, Upserted()))
+                ticket.set_result(results.get(batch.type, UpsertCounts()))
         finally:
             with self._changed:
                 self._bytes -= sum(size for _batch, size, _ticket in group)
                 self._batches -= len(group)
                 self._changed.notify_all()
 
-    def _stored(self, group: list[tuple[Batch, int, Ticket]]) -> Mapping[str, Upserted]:
+    def _stored(self, group: list[tuple[Batch, int, Ticket]]) -> Mapping[str, UpsertCounts]:
         """One transaction per type in the group, so that what became of each is known."""
         by_type: dict[str, list[Batch]] = {}
         for batch, _size, _ticket in group:

@@ -6,7 +6,7 @@ another field (`BY_OTHERS`), worked out by the server (`READ_ONLY`), or cannot b
 know is sent as well: Looker may have learned to write it. If Looker refuses the whole because of
 it, the known fields are sent alone.
 
-Two bodies of which the same is sent, ids of parts left aside, are alike and need no writing. When a
+Two bodies of which the same is sent, ids of parts left out, are alike and need no writing. When a
 dashboard is restored, its tiles are made again and have new ids; compared byte by byte it would be
 restored again and again.
 """

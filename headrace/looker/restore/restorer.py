@@ -414,7 +414,7 @@ _AS_IT_IS = b""
 
 
 @dataclass(frozen=True, slots=True)
-class Due:
+class MembershipUpdate:
     """What is to be set for one user."""
 
     type: str
@@ -441,7 +441,7 @@ class Memberships:
         for kind in (GROUPS, ROLES):
             self._state.forget(kind, user)
 
-    def due(self, session: int, types: Set[str]) -> Iterator[Due]:
+    def due(self, session: int, types: Set[str]) -> Iterator[MembershipUpdate]:
         """What differs from what was set before, once users, or groups and roles, are restored.
 
         Args:
@@ -466,7 +466,7 @@ class Memberships:
                 if wanted and (known is None or (known.hash, known.new_id) != (mark, entry.new_id)):
                     gone = [each for each in named if self._ids.known(type_, each) is None]
                     left_out = tuple(f"{type_} {each} is not there" for each in gone)
-                    yield Due(
+                    yield MembershipUpdate(
                         kind, row.id, self._setting(session, kind, row.id, wanted, mark, left_out)
                     )
 

@@ -89,7 +89,7 @@ class Api:
         return answer
 
 
-def made_id(answer: Fields, about: str, *, name: str = "id") -> str:
+def id_from_answer(answer: Fields, about: str, *, name: str = "id") -> str:
     """The id in an answer.
 
     Raises:
@@ -214,7 +214,7 @@ class Writer:
             fields = {**fields, "enabled": False}
         answer = self._write("POST", _PATHS[type_], type_, self._complete(type_, fields, body))
         name = "name" if type_ == "lookml_model" else "id"
-        return made_id(answer, f"the new {type_}", name=name)
+        return id_from_answer(answer, f"the new {type_}", name=name)
 
     def update(self, type_: str, new_id: str, fields: Fields, body: Fields) -> None:
         """Give it the fields of the vault, and take it out of the trash if it lies there."""
@@ -372,7 +372,7 @@ class Parts:
     def query(self, body: Mapping[str, Any]) -> str:
         """Make a query; its id. A query cannot be changed, so that a new one does no harm."""
         answer = self._api.write("POST", "/queries", "query", to_send("query", body))
-        return made_id(answer, "a query")
+        return id_from_answer(answer, "a query")
 
     def of_dashboard(self, new_id: str, body: Fields, *, fresh: bool) -> None:
         """Filters, tiles, and where the tiles stand.
@@ -391,7 +391,7 @@ class Parts:
         for part in objects(body.get("dashboard_filters")):
             fields = {**to_send("dashboard_filter", part), "dashboard_id": new_id}
             made = self._api.write("POST", "/dashboard_filters", "dashboard_filter", fields)
-            filters[str(part.get("id"))] = made_id(made, "a filter")
+            filters[str(part.get("id"))] = id_from_answer(made, "a filter")
         tiles: dict[str, str] = {}
         for part in objects(body.get("dashboard_elements")):
             if (why := self._cannot_be_made(part)) is not None:
@@ -411,7 +411,7 @@ class Parts:
         for section in ordered(body.get("board_sections"), body.get("section_order")):
             fields = {**to_send("board_section", section), "board_id": new_id}
             made = self._api.write("POST", "/board_sections", "board_section", fields)
-            section_id = made_id(made, "a section of a board")
+            section_id = id_from_answer(made, "a section of a board")
             for item in ordered(section.get("board_items"), section.get("item_order")):
                 sent = self._ids.translated(to_send("board_item", item), self._leave_out)
                 sent["board_section_id"] = section_id
@@ -457,7 +457,7 @@ class Parts:
             ]
             fields["result_maker"] = {"filterables": listening}
         answer = self._api.write("POST", "/dashboard_elements", "dashboard_element", fields)
-        return made_id(answer, "a tile")
+        return id_from_answer(answer, "a tile")
 
     def _place(self, dashboard: str, where: Mapping[str, Fields]) -> None:
         """Looker gave each tile a place of its own choice; put it where it was."""

@@ -28,7 +28,7 @@ import pyarrow as pa
 from headrace.looker.exceptions import BodyDamaged, NotInVault
 from headrace.looker.vault.file import VaultFile
 from headrace.looker.vault.items import Item, digest, utc_text
-from headrace.looker.vault.model import Body, Moved, Row, Upserted, Version
+from headrace.looker.vault.model import Body, ItemComparison, Row, UpsertCounts, Version
 
 PLAIN = 0
 ZSTD = 1
@@ -90,7 +90,7 @@ def upsert(
     *,
     at: str,
     origin: str = "server",
-) -> Upserted:
+) -> UpsertCounts:
     """Store `items` in an open transaction."""
     new = changed = returned = 0
     touched: list[tuple[int, str, int]] = []
@@ -109,7 +109,7 @@ def upsert(
         if origin == "server":
             returned += _update_deletion(db, key, session, item, at, deletion)
     db.executemany("UPDATE item SET seen_session = ?, seen_at = ? WHERE key = ?", touched)
-    return Upserted(new, changed, len(items) - new - changed, returned)
+    return UpsertCounts(new, changed, len(items) - new - changed, returned)
 
 
 def _insert(
@@ -319,7 +319,7 @@ class Contents:
         )
         return [Version(*row) for row in rows]
 
-    def audited(self, type_: str = "") -> Iterator[tuple[str, str, int, str]]:
+    def audit(self, type_: str = "") -> Iterator[tuple[str, str, int, str]]:
         """Every version with what is wrong with it (nothing, as a rule): type, id, version, wrong.
 
         In the order in which they were stored, in bounded memory.
@@ -342,7 +342,9 @@ class Contents:
                 return
             after = rows[-1][0]
 
-    def moved(self, before: int, after: int, *, types: Iterable[str] = ()) -> list[Moved]:
+    def compare_sessions(
+        self, before: int, after: int, *, types: Iterable[str] = ()
+    ) -> list[ItemComparison]:
         """Items of which a version or an event was stored after one session and up to another."""
         wanted = {f"type_{at}": type_ for at, type_ in enumerate(types)}
         of_types = f"WHERE type IN ({', '.join(f':{name}' for name in wanted)})" if wanted else ""
@@ -354,7 +356,9 @@ class Contents:
             {"before": before, "after": after, **wanted},
         )
         return [
-            Moved(t, i, name, b, a, origin, was == "deleted", now == "deleted", first <= before)
+            ItemComparison(
+                t, i, name, b, a, origin, was == "deleted", now == "deleted", first <= before
+            )
             for t, i, name, b, a, origin, was, now, first in rows
             if a is not None
         ]
@@ -389,7 +393,7 @@ WHERE deletion = :gone AND deleted_at < :before GROUP BY item.key
 
 
 @dataclass(frozen=True, slots=True)
-class Removed:
+class CleanupReport:
     """What was removed, or would be: versions (those of such items included), items, bytes."""
 
     versions: int
@@ -405,7 +409,7 @@ def remove_old_versions(
     keep_versions: int = 1,
     gone: bool = False,
     dry_run: bool = False,
-) -> Removed:
+) -> CleanupReport:
     """Remove versions that were replaced long ago, in short transactions.
 
     Args:
@@ -438,7 +442,7 @@ def remove_old_versions(
     freed += sum(size for _, size in old)
     if not dry_run:
         _in_transactions(file, [(rowid,) for rowid, _ in old], _delete_versions)
-    return Removed(versions, items, freed)
+    return CleanupReport(versions, items, freed)
 
 
 def _in_transactions(

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 
 class Status(StrEnum):
-    """How a session stands; `running` of a dead process means that it was killed."""
+    """The state of a session; `running` of a dead process means that it was killed."""
 
     RUNNING = "running"
     DONE = "done"
@@ -108,7 +108,7 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class Upserted:
+class UpsertCounts:
     """What became of a batch, in items."""
 
     new: int = 0
@@ -116,8 +116,8 @@ class Upserted:
     unchanged: int = 0
     returned: int = 0
 
-    def __add__(self, other: Upserted) -> Upserted:
-        return Upserted(
+    def __add__(self, other: UpsertCounts) -> UpsertCounts:
+        return UpsertCounts(
             self.new + other.new,
             self.changed + other.changed,
             self.unchanged + other.unchanged,
@@ -126,7 +126,7 @@ class Upserted:
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListingOutcome:
     """How a listing ended.
 
     Attributes:
@@ -191,7 +191,7 @@ class Version:
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class ItemComparison:
     """An item of which something was stored between two sessions, and how it stood at each.
 
     Attributes:

@@ -22,7 +22,7 @@ from headrace.looker.vault.model import (
     PAGE,
     Failed,
     Failure,
-    Listed,
+    ListingOutcome,
     Page,
     Session,
     Status,
@@ -200,17 +200,17 @@ class Listings:
             (session, type_, name, scope, int(complete), items, self._now()),
         )
 
-    def of(self, session: int) -> list[Listed]:
+    def of(self, session: int) -> list[ListingOutcome]:
         """The listings of a session that have ended."""
         rows = self._file.query(
             "SELECT session, type, name, scope, complete, items, ended_at FROM listing"
             " WHERE session = ? ORDER BY type, name",
             (session,),
         )
-        return [Listed(s, t, n, scope, bool(c), i, at) for s, t, n, scope, c, i, at in rows]
+        return [ListingOutcome(s, t, n, scope, bool(c), i, at) for s, t, n, scope, c, i, at in rows]
 
     def absent(self, session: int, type_: str) -> list[str]:
-        """Ids that the vault believes to be on the server and that this session did not show.
+        """Ids that are on the server as far as the vault knows and that this session did not show.
 
         They are candidates only: each is to be looked up, and only a 404 makes it deleted.
 

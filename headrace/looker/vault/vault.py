@@ -34,15 +34,15 @@ from typing import Self
 
 from headrace.looker.exceptions import VaultOfAnother
 from headrace.looker.vault.contents import (
+    CleanupReport,
     Contents,
-    Removed,
     pack_changed,
     remove_old_versions,
     upsert,
 )
 from headrace.looker.vault.file import VaultFile
 from headrace.looker.vault.items import Item, utc_text
-from headrace.looker.vault.model import ITEM, Failed, Page, Upserted
+from headrace.looker.vault.model import ITEM, Failed, Page, UpsertCounts
 from headrace.looker.vault.sessions import (
     Failures,
     Listings,
@@ -142,7 +142,7 @@ class Vault:
         seen: Mapping[str, Iterable[str]] | None = None,
         todo: Mapping[str, Iterable[str]] | None = None,
         origin: str = "server",
-    ) -> Upserted:
+    ) -> UpsertCounts:
         """Store a batch as one short transaction: all of it, or nothing.
 
         A body that the vault holds already costs a touch of its seen time; a changed one becomes
@@ -184,7 +184,7 @@ class Vault:
 
     def remove_old_versions(
         self, *, keep_days: float, keep_versions: int = 1, gone: bool = False, dry_run: bool = False
-    ) -> Removed:
+    ) -> CleanupReport:
         """Remove old history; see `headrace.looker.vault.contents.remove_old_versions`."""
         return remove_old_versions(
             self.file,

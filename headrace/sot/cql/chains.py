@@ -49,7 +49,7 @@ class Chains:
         self._with_chain: frozenset[int] | None = None
 
     def symbols(self) -> list[int]:
-        """Every symbol in any of the tables: none of them is believed to be complete alone."""
+        """Every symbol in any of the tables: none of them is complete for certain."""
         found: set[int] = set()
         for name in ("registered", "with_chain", "with_parked"):
             found |= {from_signed32(row.symbol_id) for row in self._session.read(name)}

@@ -65,7 +65,7 @@ class CqlSettings(BaseModel):
         port: of the native protocol, the same on all hosts.
         keyspace: lower-case letters, digits and underscores; made if it is not there.
         replication: copies of each partition, for a keyspace that is made here.
-        local_dc: the data centre to speak to; empty to take that of the first contact point.
+        local_dc: the data centre to send to; empty to take that of the first contact point.
         consistency: of every write and of scans. Below a quorum a node that dies can take
             acknowledged records with it, and scans may miss some.
         serial_consistency: of the conditions; `local_serial` within one data centre only.
@@ -111,7 +111,7 @@ class CqlSettings(BaseModel):
 
     @property
     def location(self) -> str:
-        """The store's name of itself: where it is, without how it is spoken to."""
+        """The store's name of itself: where it is, without how it is reached."""
         return f"{SCHEME}{','.join(self.hosts)}:{self.port}/{self.keyspace}"
 
 

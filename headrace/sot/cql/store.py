@@ -103,7 +103,7 @@ def _digest(record: Parked) -> bytes:
     return hashlib.sha256(record.body).digest()
 
 
-def found_damages(
+def find_damages(
     session: CqlSession,
     chains: Chains,
     parking: Parking,
@@ -197,7 +197,7 @@ class CqlStore:
 
     def damages(self) -> list[DamagedLog]:
         """As `SotStore.damages`."""
-        return list(found_damages(self._session, self._chains, self._parking, self.verified))
+        return list(find_damages(self._session, self._chains, self._parking, self.verified))
 
     def repairs(self) -> list[str]:
         """As `SotStore.repairs`: the cluster repairs itself."""

@@ -1,4 +1,4 @@
-"""The tables, in CQL that Apache Cassandra and ScyllaDB both speak, and what their rows hold.
+"""The tables, in CQL that Apache Cassandra and ScyllaDB both understand, and what their rows hold.
 
 A row of `sot_log` is one block: consecutive records of one symbol, compressed, under the sequence
 of the first. A symbol's chain lies in partitions (buckets) 0, 1, 2...; each carries, once per

@@ -33,11 +33,11 @@ def check_batches(batches: Sequence[Batch], head_of: Callable[[int], Head | None
     """The answer to each batch, provided that those which fit are stored together.
 
     A batch goes on from where the one of its symbol before it ends. Once one is refused, the rest
-    of its symbol is: its writer was wrong about where the chain stands.
+    of its symbol is: its writer was wrong about where the chain ends.
 
     Args:
         batches: in the order in which they were given.
-        head_of: where a symbol stands before any of them; None if it was never claimed.
+        head_of: where a symbol's chain ends before any of them; None if it was never claimed.
 
     Raises:
         ValueError: a symbol was never claimed.

@@ -35,7 +35,7 @@ class WriteReport:
         problems, counts: what was wrong; the first ones by name, all by kind.
         malformed: the source ended here, because what followed was no record.
         stopped: the stop was asked for before the source was at its end.
-        heads: where each symbol of the stream stands.
+        heads: where the chain of each symbol of the stream ends.
         shards: statistics per shard.
         delays: per symbol, seconds from reading a record to its acknowledgement.
         repairs: what the store repaired on its way, such as a torn tail that was cut.

@@ -6,7 +6,7 @@ from support.vaults import dashboard, store
 
 from headrace.looker.diff import ChangeKind, differences
 from headrace.looker.vault import Vault
-from headrace.looker.vault.contents import Removed
+from headrace.looker.vault.contents import CleanupReport
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -65,7 +65,7 @@ def test_what_stays(vault: Vault, days: Days, today: int, options: dict, left: d
     assert _versions(vault) == left
     assert done.versions == sum(map(len, before.values())) - sum(map(len, left.values()))
     assert done.items == len(before) - len(left)
-    assert vault.remove_old_versions(**options) == Removed(0, 0, 0)
+    assert vault.remove_old_versions(**options) == CleanupReport(0, 0, 0)
     # Life goes on: numbers rise, and the item is known.
     store(vault, dashboard(1, "d"))
     assert vault.contents.body("dashboard", "1").version == 4

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from headrace.looker.content import content_of
-from headrace.looker.extract.pages import elements_of, explores_of, id_of, named_of
+from headrace.looker.extract.pages import elements_of, explore_ids, id_of, listed_elements
 from headrace.wire.exceptions import BadAnswer
 
 
@@ -35,14 +35,16 @@ def test_what_is_no_list_is_refused(body):
     with pytest.raises(BadAnswer, match="no list"):
         elements_of(body, "x")
     with pytest.raises(BadAnswer, match="no list"):
-        named_of(body, "x")
+        listed_elements(body, "x")
 
 
 def test_names_are_read_whatever_the_form_of_the_id():
     dashboards = content_of("dashboard")
-    found = named_of(b'[{"id":5},{"id":"5"},{"dashboard_id":"m::n"},{"id":null},{}]', "x")
+    found = listed_elements(b'[{"id":5},{"id":"5"},{"dashboard_id":"m::n"},{"id":null},{}]', "x")
     assert [id_of(dashboards, named) for named in found] == ["5", "5", "m::n", None, None]
-    [model] = named_of(json.dumps([{"name": "m", "explores": [{"name": "a"}, {}]}]).encode(), "x")
-    assert explores_of(model) == ["m::a"]
-    [odd] = named_of(b'[{"id":"1","title":"\\ud83d"}]', "x")
+    [model] = listed_elements(
+        json.dumps([{"name": "m", "explores": [{"name": "a"}, {}]}]).encode(), "x"
+    )
+    assert explore_ids(model) == ["m::a"]
+    [odd] = listed_elements(b'[{"id":"1","title":"\\ud83d"}]', "x")
     assert odd.id == "1"

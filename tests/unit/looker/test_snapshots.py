@@ -8,17 +8,19 @@ from support.vaults import dashboard, new_vault, store
 
 from headrace.errors import ConfigurationError
 from headrace.lake.local import LocalStore
-from headrace.looker.snapshots import (
+from headrace.looker.exceptions import (
     NoSuchSnapshot,
     SnapshotDamaged,
     SnapshotsUnusable,
     TargetTaken,
+)
+from headrace.looker.snapshots import (
     delete,
     fetch,
     find,
-    listed,
+    find_outdated,
+    list_snapshots,
     open_snapshots,
-    outdated,
     prune,
     take,
 )
@@ -44,7 +46,7 @@ def test_there_and_back_again(vault: Vault, place: LocalStore, tmp_path: Path) -
     assert len(taken.parts) > 3
     assert taken.name.startswith("20260301T120000Z-")
     assert (taken.source, taken.session, taken.counts) == (vault.source, 1, {"dashboard": 100})
-    assert listed(place) == [taken]
+    assert list_snapshots(place) == [taken]
     assert find(place) == find(place, taken.name) == taken
     target = fetch(place, taken, tmp_path / "back" / "looker.sqlite")
     assert stat.S_IMODE(target.stat().st_mode) == 0o600
@@ -116,11 +118,11 @@ def test_a_manifest_cannot_name_what_is_not_its_own(vault: Vault, place: LocalSt
         find(place)
     manifest.write_bytes(b"{")
     with pytest.raises(SnapshotDamaged, match="does not read"):
-        listed(place)
+        list_snapshots(place)
 
 
 def test_names_that_are_not_there_are_said(place: LocalStore) -> None:
-    assert listed(place) == []
+    assert list_snapshots(place) == []
     with pytest.raises(NoSuchSnapshot, match="none at all"):
         find(place)
     with pytest.raises(NoSuchSnapshot):
@@ -148,7 +150,7 @@ def test_what_a_retention_lets_go(
     keep_days: float | None, keep: int | None, gone: list[float]
 ) -> None:
     found = [_name(days) for days in (5, 30, 0.1, 10, 1)]
-    going = outdated(found, keep_days=keep_days, keep=keep, now=NOW)
+    going = find_outdated(found, keep_days=keep_days, keep=keep, now=NOW)
     assert going == [_name(days) for days in gone]
 
 
@@ -157,7 +159,7 @@ def test_a_retention_that_says_nothing_removes_nothing(
     keep_days: float | None, keep: int | None
 ) -> None:
     with pytest.raises(ConfigurationError):
-        outdated([_name(5)], keep_days=keep_days, keep=keep, now=NOW)
+        find_outdated([_name(5)], keep_days=keep_days, keep=keep, now=NOW)
 
 
 def test_pruning_removes_whole_snapshots_and_what_killed_ones_left(
@@ -173,7 +175,7 @@ def test_pruning_removes_whole_snapshots_and_what_killed_ones_left(
         place.put(key, b"x")
     said = prune(place, keep=2, dry_run=True, now=lambda: NOW)
     assert said.removed == (taken[0].name,)
-    assert len(listed(place)) == 3
+    assert len(list_snapshots(place)) == 3
     done = prune(place, keep=2, now=lambda: NOW)
     assert (done.removed, done.leftovers) == ((taken[0].name,), 1)
     assert done.kept == (taken[2].name, taken[1].name)
@@ -182,7 +184,7 @@ def test_pruning_removes_whole_snapshots_and_what_killed_ones_left(
     assert not any(place.exists(part.key) for part in taken[0].parts)
     assert all(place.exists(part.key) for part in taken[1].parts)
     delete(place, taken[1].name)
-    assert [one.name for one in listed(place)] == [taken[2].name]
+    assert [one.name for one in list_snapshots(place)] == [taken[2].name]
 
 
 def test_a_place_that_cannot_work_is_said_at_once(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from headrace.looker.vault import (
     NotInVault,
     Page,
     Status,
-    Upserted,
+    UpsertCounts,
     Vault,
     VaultDamaged,
     VaultOfAnother,
@@ -31,10 +31,10 @@ def vault(tmp_path: Path):
 
 def test_new_changed_and_unchanged_items(vault: Vault) -> None:
     first = vault.sessions.begin("extract")
-    assert vault.upsert_many(first, [dashboard(1), dashboard(2)]) == Upserted(new=2)
+    assert vault.upsert_many(first, [dashboard(1), dashboard(2)]) == UpsertCounts(new=2)
     second = vault.sessions.begin("extract")
     done = vault.upsert_many(second, [dashboard(1), dashboard(2, "renamed"), dashboard(3)])
-    assert done == Upserted(new=1, changed=1, unchanged=1)
+    assert done == UpsertCounts(new=1, changed=1, unchanged=1)
     row = vault.contents.row("dashboard", "2")
     assert row is not None
     assert (row.name, row.version, row.first_session, row.seen_session) == ("renamed", 2, 1, 2)
@@ -58,7 +58,7 @@ def test_an_unchanged_item_is_seen_and_nothing_else(vault: Vault) -> None:
 def test_the_same_item_twice_in_a_batch_is_one_item(vault: Vault) -> None:
     session = vault.sessions.begin("extract")
     done = vault.upsert_many(session, [dashboard("5"), dashboard(5), dashboard(5, "b")])
-    assert done == Upserted(new=1, changed=2)
+    assert done == UpsertCounts(new=1, changed=2)
     assert vault.contents.counts() == {"dashboard": (1, 0)}
 
 
@@ -156,7 +156,7 @@ def test_only_evidence_deletes_and_what_returns_is_said(vault: Vault) -> None:
     assert [r.id for r in vault.contents.rows()] == ["1"]
     assert vault.contents.body("dashboard", "2").body == dashboard(2).body
     done = vault.upsert_many(vault.sessions.begin("extract"), [dashboard(2)])
-    assert done == Upserted(unchanged=1, returned=1)
+    assert done == UpsertCounts(unchanged=1, returned=1)
     assert [e["kind"] for e in vault.contents.events("dashboard", "2")] == ["deleted", "returned"]
     assert [r.id for r in vault.contents.rows()] == ["1", "2"]
 

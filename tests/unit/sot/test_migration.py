@@ -26,7 +26,7 @@ from headrace.sot.exceptions import (
 )
 from headrace.sot.frames import STREAM_MAGIC, bodies, frame, identity, join
 from headrace.sot.gen import StreamSpec, generate
-from headrace.sot.migration import Backfill, Migration, compare, relinked
+from headrace.sot.migration import Backfill, Migration, compare, relink
 from headrace.sot.old_log import OldLog, Phase, WrongPhase
 from headrace.sot.recover import recover
 from headrace.sot.requests import MigrateRequest
@@ -236,7 +236,7 @@ def test_a_difference_is_named_and_nothing_is_switched(old: OldLog, new: Embedde
     before = {symbol_id: new.head(symbol_id) for symbol_id in SYMBOLS}
     head = new.claim(8, first_seq=1)
     extra = next(body for body in CHAIN[200:] if identity(body)[0] == 8)
-    framed, after = relinked(extra, head.position)
+    framed, after = relink(extra, head.position)
     new.commit([Batch(8, head.epoch, head.position, after, framed)])
     report = step(old, new, "switch")
     assert report.status is Status.PARTIAL

@@ -196,16 +196,16 @@ def test_remembered_records_must_be_there(tmp_path: Path, store: EmbeddedStore) 
     chain = Chain.claimed(store, 7)
     chain.write(store, 5)
     at_five = chain.position
-    assert recover(store, str(tmp_path / "a"), floors={7: at_five}).complete
+    assert recover(store, str(tmp_path / "a"), saved_heads={7: at_five}).complete
     missing = Chain(7, at_five)
     missing.batch(3)
-    for number, floor in enumerate(
+    for number, saved_head in enumerate(
         (missing.position, Position(at_five.next_seq, at_five.hash, bytes(32)))
     ):
-        report = recover(store, str(tmp_path / f"b{number}"), floors={7: floor})
+        report = recover(store, str(tmp_path / f"b{number}"), saved_heads={7: saved_head})
         assert not report.complete
         assert report.damages[0].symbol_id == 7
-    gone = recover(store, str(tmp_path / "c"), floors={7: at_five, 99: at_five})
+    gone = recover(store, str(tmp_path / "c"), saved_heads={7: at_five, 99: at_five})
     assert [damage.symbol_id for damage in gone.damages] == [99]
 
 

@@ -21,7 +21,7 @@ from headrace.lake.exceptions import LakeUnusable
 from headrace.sot.encoding import decode
 from headrace.sot.exceptions import MalformedInput, SourceUnusable
 from headrace.sot.frames import STREAM_MAGIC, STREAM_NAME, Chunk
-from headrace.sot.gen import Made
+from headrace.sot.gen import GeneratedRecord
 from headrace.sot.output import WRITERS
 from headrace.sot.sources.parquet import SCHEMA
 from headrace.sot.sources.places import Place, find_places
@@ -52,13 +52,13 @@ def runs(chunks: list[Chunk]) -> dict[int, bytes]:
     return {symbol_id: b"".join(pieces) for symbol_id, pieces in together.items()}
 
 
-def in_format(path: Path, format_: Format, records: list[Made] = RECORDS) -> Path:
+def in_format(path: Path, format_: Format, records: list[GeneratedRecord] = RECORDS) -> Path:
     with path.open("wb") as out:
         WRITERS[format_]((record.body for record in records), out)
     return path
 
 
-def json_lines(records: list[Made] = RECORDS) -> list[bytes]:
+def json_lines(records: list[GeneratedRecord] = RECORDS) -> list[bytes]:
     return [msgspec.json.encode(decode(record.body)) for record in records]
 
 

@@ -10,7 +10,7 @@ from support.sot_streams import frames_of, made, run_of, write, written
 from xxhash import xxh3_64_intdigest
 
 from headrace.sot.embedded.store import EmbeddedStore
-from headrace.sot.gen import Made
+from headrace.sot.gen import GeneratedRecord
 from headrace.sot.verify import verify_store
 
 
@@ -21,7 +21,7 @@ def store(tmp_path: Path) -> EmbeddedStore:
     opened.close()
 
 
-def of(records: list[Made], symbol_id: int, *seqs: int) -> list[Made]:
+def of(records: list[GeneratedRecord], symbol_id: int, *seqs: int) -> list[GeneratedRecord]:
     by_seq = {record.seq: record for record in records if record.symbol_id == symbol_id}
     return [by_seq[seq] for seq in seqs]
 
@@ -139,7 +139,7 @@ def test_the_first_record_has_to_name_the_beginning(store: EmbeddedStore) -> Non
     """Nothing precedes it: its `prev_hash` has to be 0, whatever its own hash says."""
     [second] = of(TWO, 1, 2)
     moved = _rehashed(second.body, seq=1)
-    report = write(store, [Made(1, 1, moved), second])
+    report = write(store, [GeneratedRecord(1, 1, moved), second])
     assert report.counts == {"link": 1, "gap": 1}
     assert [(problem.kind, problem.seq) for problem in report.problems] == [("link", 1), ("gap", 2)]
     assert seqs_of(store, 1) == 0
@@ -157,7 +157,7 @@ def test_a_wrong_link_is_named_and_what_follows_it_waits(store: EmbeddedStore) -
 
 def test_a_right_link_at_a_wrong_seq_is_a_gap(store: EmbeddedStore) -> None:
     one, two = of(TWO, 1, 1, 2)
-    report = write(store, [one, Made(1, 3, _rehashed(two.body, seq=3))])
+    report = write(store, [one, GeneratedRecord(1, 3, _rehashed(two.body, seq=3))])
     assert report.counts == {"gap": 1}
 
 
@@ -183,7 +183,7 @@ def test_a_record_out_of_form_is_refused_and_named(store: EmbeddedStore) -> None
     one, two = of(TWO, 1, 1, 2)
     bad = bytearray(two.body)
     bad[8] = 9
-    report = write(store, [one, Made(1, 2, bytes(bad)), *of(TWO, 2, 1)])
+    report = write(store, [one, GeneratedRecord(1, 2, bytes(bad)), *of(TWO, 2, 1)])
     assert report.counts == {"malformed": 1}
     assert "symbol 1, seq 2: encoding_version: is 9" in report.problems[0].message
     assert (seqs_of(store, 1), seqs_of(store, 2)) == (1, 1)
