@@ -10,11 +10,9 @@ from datetime import UTC, datetime
 from blocks.checkpoint import BlockCheckpoints
 from blocks.resolve import lake_of
 from headrace.audit.healing import Healer
-from headrace.audit.request import AuditRequest, chosen_products
-from headrace.lake import RawLake, Store
-from headrace.lake.exceptions import LakeUnusable, StoreError
-from headrace.lake.names import exchange_prefix, product_of_folder
-from headrace.products.choice import Chosen
+from headrace.audit.request import AuditRequest
+from headrace.lake import RawLake
+from headrace.products.choice import Chosen, to_look_at
 from headrace.pull.ledger import EXCHANGE
 from headrace.run.progress import StepProgress
 from headrace.stopping import StopEvent
@@ -86,18 +84,15 @@ def open_audit(request: AuditRequest) -> Iterator[Audit]:
     """Everything that an audit needs; a lake that is not there is not made.
 
     Raises:
-        NothingToAudit, NotInLake, NothingChosen: there is nothing to look at.
+        NothingStored, NotInLake, NothingChosen: there is nothing to look at.
         LakeUnusable: the lake is a file, or cannot be reached.
         ConfigurationError, StateError: something cannot be used.
         ConnectionFailed: nobody listens at the exchange's address.
     """
     block = lake_of(request.lake)
     store = block.store()
-    try:
-        stored = _stored_in(store)
-    except StoreError as error:
-        raise LakeUnusable(store.location, error.message, hint=error.hint) from error
-    chosen = chosen_products(request, store, stored)
+    # What a set names and nothing is stored of is missing, by what the exchange says.
+    chosen = to_look_at(request, store, EXCHANGE, strict=request.offline)
     products = chosen.products
     checkpoints = BlockCheckpoints(store.location)
     with ExitStack() as opened:
@@ -124,8 +119,3 @@ def open_audit(request: AuditRequest) -> Iterator[Audit]:
         )
         announce(audit)
         yield opened.enter_context(registered(audit))
-
-
-def _stored_in(store: Store) -> list[str]:
-    folders = store.folders(exchange_prefix(EXCHANGE))
-    return [product for folder in folders if (product := product_of_folder(folder))]

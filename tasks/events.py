@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from prefect.events import emit_event
 
+from headrace.checks.report import Breach
 from headrace.coverage import IntervalSet
 from headrace.pull.report import ProductReceipt, log_event
 from headrace.pull.request import PullRequest
@@ -21,7 +22,7 @@ MOST_GAPS = 20
 MOST_PROBLEMS = 20
 
 
-def emit(kind: str, name: str, happened: str, facts: Mapping[str, object]) -> None:
+def emit(kind: str, name: str, happened: str, facts: Mapping[str, object], **labels: str) -> None:
     """Emit `headrace.KIND.HAPPENED` about the resource `headrace.KIND.NAME`.
 
     Args:
@@ -29,12 +30,14 @@ def emit(kind: str, name: str, happened: str, facts: Mapping[str, object]) -> No
         name: of the thing, such as BTC-USD.
         happened: what, in the past tense, words joined by hyphens.
         facts: the event's payload.
+        labels: of the resource, as `headrace.LABEL`; alarms can tell events apart by them.
     """
     emit_event(
         event=f"headrace.{kind}.{happened}",
         resource={
             "prefect.resource.id": f"headrace.{kind}.{name}",
             "prefect.resource.name": name,
+            **{f"headrace.{label}": text for label, text in labels.items()},
         },
         payload=dict(facts),
     )
@@ -85,6 +88,13 @@ def emit_gaps(product: str, missing: IntervalSet) -> None:
             "to_id": ranges[0][1],
         },
     )
+
+
+def emit_breaches(breaches: Iterable[Breach]) -> None:
+    """Emit `check-failed` for each bound of a product that a check found not to hold."""
+    for breach in breaches:
+        facts = breach.as_json()
+        emit("product", breach.product, "check-failed", facts, check=breach.check.value)
 
 
 def emit_breaker_change(change: BreakerChange) -> None:

@@ -8,42 +8,8 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from headrace.errors import ConfigurationError
-from headrace.lake.store import Store
-from headrace.products.choice import Chosen, StoredChoice, to_look_at
-from headrace.products.listing import some
-from headrace.pull.ledger import EXCHANGE
+from headrace.products.choice import StoredChoice
 from headrace.pull.request import SPAN, ExchangeAccess, PullRequest, parse_span
-
-
-class NothingToAudit(ConfigurationError):
-    """There is no trade of any product at the location; nothing was made there either."""
-
-    def __init__(self, location: str) -> None:
-        super().__init__(
-            f"there are no trades to audit in {location}",
-            hint="Look at --lake and HEADRACE_LAKE; headrace backfill puts trades there",
-        )
-        self.location = location
-
-
-class NotInLake(ConfigurationError):
-    """Products that the lake has no folder for.
-
-    Args:
-        products: what was asked for and is not there.
-        location: the lake.
-        known: what is there.
-    """
-
-    def __init__(self, products: Sequence[str], location: str, known: Sequence[str]) -> None:
-        super().__init__(
-            f"the lake {location} holds nothing of {', '.join(products)}",
-            hint=f"It holds {some(known)}; headrace backfill fetches others",
-        )
-        self.products = tuple(products)
-        self.location = location
-        self.known = tuple(known)
 
 
 class AuditRequest(StoredChoice, ExchangeAccess):
@@ -111,22 +77,3 @@ class AuditRequest(StoredChoice, ExchangeAccess):
         """The backfill of these products: it fetches what is missing and nothing else."""
         access = {name: getattr(self, name) for name in ExchangeAccess.model_fields}
         return PullRequest(products=tuple(products), **access)
-
-
-def chosen_products(request: AuditRequest, store: Store, stored: Sequence[str]) -> Chosen:
-    """The products to audit, of those that are `stored`.
-
-    What a set names and nothing is stored of is audited against the exchange: it is missing.
-
-    Raises:
-        NothingToAudit: nothing is stored.
-        NotInLake: something that was asked for by id, or is to be audited offline, is not stored.
-        NothingChosen, UnknownSet, ListFileUnusable, ListDamaged: no product can be chosen.
-    """
-    if not stored:
-        raise NothingToAudit(store.location)
-    chosen = to_look_at(request, store, EXCHANGE, stored)
-    unknown = [product for product in chosen.products if product not in stored]
-    if unknown and (request.offline or not request.set):
-        raise NotInLake(unknown, store.location, stored)
-    return chosen

@@ -58,6 +58,10 @@ class _Commands(LazyGroup, CommonOptionsGroup):
             "Find out whether products are complete and sound in the lake; with --heal, make "
             "them so.",
         ),
+        "check": Lazy(
+            "headrace.cli.pipelines:check",
+            "Hold the trades that are stored against bounds: complete, in order, plausible, fresh.",
+        ),
         "products": Lazy(
             "headrace.cli.products:app",
             "The exchange's list of products, kept in the lake, and named sets of products.",

@@ -1,4 +1,4 @@
-"""`headrace backfill`, `ingest`, `audit`: the flows, run here, with the options of their forms."""
+"""`headrace backfill`, `ingest`, `audit`, `check`: the flows, with the options of their forms."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from headrace.audit.request import AuditRequest
+from headrace.checks.request import CheckRequest
 from headrace.cli.running import pipeline_command
 from headrace.pull.report import Summary
 from headrace.pull.request import IngestRequest, PullRequest
@@ -48,5 +49,14 @@ audit = pipeline_command(
     """Find out whether products are complete and sound in the lake; with --heal, make them so.
 
     Exit code 0: complete and sound; 4: something is missing or wrong, and named.
+    """,
+)
+check = pipeline_command(
+    "check",
+    CheckRequest,
+    """Hold the trades that are stored against bounds: complete, in order, plausible, fresh.
+
+    Nothing is written, and the exchange is not asked. Exit code 0: every bound holds; 4: one does
+    not, and is named.
     """,
 )

@@ -7,14 +7,16 @@ Methods may be called from many threads at once.
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import UTC, datetime
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from headrace.coverage import IntervalSet
+from headrace.errors import StateError
 from headrace.faults import kill_point
 from headrace.lake import stats, upkeep
 from headrace.lake.digest import ContentDigest
@@ -27,7 +29,13 @@ from headrace.lake.encoding import (
     encode_part,
     footer_size,
 )
-from headrace.lake.exceptions import InvalidTrades, ObjectMissing, PartConflict, PartUnreadable
+from headrace.lake.exceptions import (
+    FooterTooNew,
+    InvalidTrades,
+    ObjectMissing,
+    PartConflict,
+    PartUnreadable,
+)
 from headrace.lake.grid import Grid
 from headrace.lake.names import (
     MAX_ID,
@@ -76,8 +84,7 @@ class RawLake:
 
     def products(self) -> list[str]:
         """The products that the lake has a folder for, sorted."""
-        folders = self.store.folders(exchange_prefix(self.exchange))
-        return [product for folder in folders if (product := product_of_folder(folder))]
+        return stored_products(self.store, self.exchange)
 
     def parts(self, product: str) -> PartListing:
         """What the names say about `product`: one listing, no file is opened."""
@@ -184,23 +191,50 @@ class RawLake:
             PartUnreadable: if a part in the range cannot be read.
             ObjectMissing: if a part is gone and no other answers for its ids.
         """
+        for part, found in self.scan_parts(product, lo, hi):
+            if isinstance(found, Exception):
+                raise found
+            clipped = rows_between(found[0], lo, hi)
+            lo = part.hi + 1
+            if clipped.num_rows:
+                yield clipped
+
+    def scan_parts(
+        self, product: str, lo: int = 1, hi: int = MAX_ID, *, readers: int = 1
+    ) -> Iterator[tuple[Part, tuple[pa.Table, PartFooter] | StateError]]:
+        """Every part that shares an id with [lo, hi], by rising id: its rows in it, and its footer.
+
+        A part that cannot be read comes with the error (PartUnreadable, FooterTooNew) instead. One
+        that is merged away while the scan goes on is looked for under its new name, and gives the
+        rows that were not given yet. Up to `readers` parts are read ahead.
+
+        Raises:
+            ObjectMissing: if a part is gone and no other answers for its ids.
+        """
         product = canonical_product(product)
         gone: Part | None = None
-        while lo <= hi:
-            for part in self.parts(product).between(lo, hi):
-                if part == gone:
-                    raise ObjectMissing("reading", self.store.place(part.key), "it is gone")
-                try:
-                    table, _ = self.read_part(part)
-                except ObjectMissing:
-                    gone = part
-                    break
-                clipped = rows_between(table, max(lo, part.lo), hi)
-                lo = part.hi + 1
-                if clipped.num_rows:
-                    yield clipped
-            else:
-                return
+        with ThreadPoolExecutor(readers, thread_name_prefix="parts") as pool:
+            while lo <= hi:
+                ahead: deque[Future[tuple[pa.Table, PartFooter]]] = deque()
+                begin, parts = lo, self.parts(product).between(lo, hi)
+                for at, part in enumerate(parts):
+                    wanted = parts[at + len(ahead) : at + readers]
+                    ahead.extend(pool.submit(self.read_part, each) for each in wanted)
+                    found: tuple[pa.Table, PartFooter] | StateError
+                    try:
+                        table, footer = ahead.popleft().result()
+                        found = rows_between(table, begin, hi), footer
+                    except ObjectMissing:
+                        if part == gone:
+                            raise
+                        gone = part
+                        break
+                    except (PartUnreadable, FooterTooNew) as error:
+                        found = error
+                    yield part, found
+                    lo = part.hi + 1
+                else:
+                    return
 
     def read_part(self, part: Part) -> tuple[pa.Table, PartFooter]:
         """The rows and the footer of one part.
@@ -337,6 +371,12 @@ class RawLake:
             return self.footer(part)
         except (PartUnreadable, ObjectMissing) as error:
             return error
+
+
+def stored_products(store: Store, exchange: str) -> list[str]:
+    """The products of an exchange that a store has a folder for, sorted."""
+    folders = store.folders(exchange_prefix(exchange))
+    return [product for folder in folders if (product := product_of_folder(folder))]
 
 
 def _check_range(part: Part, footer: PartFooter, place: str) -> None:

@@ -15,6 +15,8 @@ from pydantic import Field, field_validator, model_validator
 
 from headrace.errors import ConfigurationError
 from headrace.exchange.products import canonical_product, canonical_products
+from headrace.lake.exceptions import LakeUnusable, StoreError
+from headrace.lake.raw import stored_products
 from headrace.lake.store import Store
 from headrace.paths import user_path
 from headrace.products.kept import kept_list
@@ -65,6 +67,36 @@ class UnknownSet(ConfigurationError):
             hint=f"{there}; headrace products set {name} --match '*-USD' makes one",
         )
         self.name = name
+        self.known = tuple(known)
+
+
+class NothingStored(ConfigurationError):
+    """There is no trade of any product in the lake; nothing was made there either."""
+
+    def __init__(self, location: str) -> None:
+        super().__init__(
+            f"there are no trades in {location}",
+            hint="Look at --lake and HEADRACE_LAKE; headrace backfill puts trades there",
+        )
+        self.location = location
+
+
+class NotInLake(ConfigurationError):
+    """Products that the lake has no folder for.
+
+    Args:
+        products: what was asked for and is not there.
+        location: the lake.
+        known: what is there.
+    """
+
+    def __init__(self, products: Sequence[str], location: str, known: Sequence[str]) -> None:
+        super().__init__(
+            f"the lake {location} holds nothing of {', '.join(products)}",
+            hint=f"It holds {some(known)}; headrace backfill fetches others",
+        )
+        self.products = tuple(products)
+        self.location = location
         self.known = tuple(known)
 
 
@@ -123,7 +155,8 @@ class ProductChoice(Parameters):
         bool,
         Field(
             title="All products",
-            description="Instead of ids: all that were online at the last headrace products sync.",
+            description="Instead of ids: all in the lake; of a fetch, all that were online at the "
+            "last headrace products sync.",
             examples=[True],
         ),
     ] = False
@@ -207,14 +240,6 @@ class StoredChoice(ProductChoice):
         ),
         Form(list[Product], empty=[], argument=True),
     ] = ()
-    all: Annotated[
-        bool,
-        Field(
-            title="All products",
-            description="Instead of ids: all that the lake holds, delisted ones too.",
-            examples=[True],
-        ),
-    ] = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,29 +299,41 @@ def to_fetch(choice: ProductChoice, store: Store, exchange: str) -> Chosen:
     return Chosen(tuple(products), choice.way, () if choice.all else left_out)
 
 
-def to_look_at(choice: StoredChoice, store: Store, exchange: str, stored: Sequence[str]) -> Chosen:
-    """The products of a request about what a lake holds.
-
-    Ids of a set may be among them that are not stored.
+def to_look_at(
+    choice: StoredChoice, store: Store, exchange: str, *, strict: bool = False
+) -> Chosen:
+    """The products of a request about what a lake holds; a lake that is not there is not made.
 
     Args:
-        stored: the products that the lake holds; what the choice chooses from.
+        strict: refuse also what a set names by id and is not stored, as any other id.
 
     Raises:
+        NothingStored: there is nothing to look at.
+        NotInLake: something that was named by id is not stored.
         UnknownSet, NothingChosen, ListFileUnusable: the choice means no product.
-        ListDamaged, StoreError: the list cannot be read.
+        LakeUnusable: the lake is a file, or cannot be reached.
+        ListDamaged: the list cannot be read.
     """
-    kept = kept_list(store, exchange)
+    try:
+        stored = stored_products(store, exchange)
+        kept = kept_list(store, exchange)
+    except StoreError as error:
+        raise LakeUnusable(store.location, error.message, hint=error.hint) from error
+    if not stored:
+        raise NothingStored(store.location)
     if choice.products or choice.from_file:
         products = _named(choice)
     elif choice.set:
         products = tuple(_set_of(choice, kept, store).members(stored))
     else:
         products = tuple(matching(choice.match, stored) if choice.match else stored)
-    if not products and choice.way:
+    unknown = [product for product in products if product not in stored]
+    if unknown and (strict or not choice.set):
+        raise NotInLake(unknown, store.location, stored)
+    if not products:
         raise NothingChosen(
             f"{choice.way}: no product that the lake {store.location} holds is meant by it",
-            hint=f"It holds {some(stored)}; patterns match whole ids" if stored else "",
+            hint=f"It holds {some(stored)}; patterns match whole ids",
         )
     return Chosen(products, choice.way, delisted=kept.delisted() & frozenset(products))
 

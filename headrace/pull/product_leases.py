@@ -154,6 +154,11 @@ class Turns:
         """Whether somebody holds the backfill's lease."""
         return self._leases.state(self.run("backfill")).standing is Standing.HELD
 
+    def is_under_way(self) -> bool:
+        """Whether a run is at the product, or somebody is just sweeping or merging its parts."""
+        names = [*map(self.run, _PLANNERS), self.upkeep_name]
+        return any(self._leases.state(name).standing is Standing.HELD for name in names)
+
     @contextmanager
     def alone(self, run_id: str, *, ttl_s: float, above: int = 0) -> Iterator[HeldLeases]:
         """Keep every run off the product for a `with` block; the token will exceed `above`.

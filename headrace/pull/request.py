@@ -46,7 +46,29 @@ SPAN = Form(_text(r"^\s*0*[1-9][0-9]*[smhdw]\s*$"), empty="")
 RATE = _text(rf"^{_RATE}(,{_RATE})*$|^\s*[nN][oO][nN][eE]\s*$|^block:.*\S")
 
 
-class ExchangeAccess(Parameters):
+class LakeAccess(Parameters):
+    """What every run needs that works on a lake."""
+
+    lake: Annotated[
+        str,
+        Field(
+            min_length=1,
+            title="Lake",
+            description="A folder, s3://bucket/prefix or block:NAME; empty for the configured one.",
+            examples=["data/lake", "s3://bucket/trades", "block:ours"],
+        ),
+        Form(str, empty="", setting="lake"),
+    ]
+
+    @field_validator("lake", "base_url", "rate", check_fields=False)
+    @classmethod
+    def _named(cls, value: str) -> str:
+        if value.startswith(BLOCK_PREFIX) and not value.removeprefix(BLOCK_PREFIX).strip():
+            raise ValueError(f"{BLOCK_PREFIX} is not followed by the name of a block")
+        return value
+
+
+class ExchangeAccess(LakeAccess):
     """What every run needs that talks to an exchange and to a lake."""
 
     workers: Annotated[
@@ -65,16 +87,6 @@ class ExchangeAccess(Parameters):
             examples=[0, 12],
         ),
     ] = 5
-    lake: Annotated[
-        str,
-        Field(
-            min_length=1,
-            title="Lake",
-            description="A folder, s3://bucket/prefix or block:NAME; empty for the configured one.",
-            examples=["data/lake", "s3://bucket/trades", "block:ours"],
-        ),
-        Form(str, empty="", setting="lake"),
-    ]
     base_url: Annotated[
         str,
         Field(
@@ -108,13 +120,6 @@ class ExchangeAccess(Parameters):
             examples=[1800, 60],
         ),
     ] = OUTAGE_LIMIT_S
-
-    @field_validator("lake", "base_url", "rate")
-    @classmethod
-    def _named(cls, value: str) -> str:
-        if value.startswith(BLOCK_PREFIX) and not value.removeprefix(BLOCK_PREFIX).strip():
-            raise ValueError(f"{BLOCK_PREFIX} is not followed by the name of a block")
-        return value
 
     @field_validator("base_url")
     @classmethod

@@ -14,10 +14,10 @@ from support.exchange import rows_of
 from support.pulls import assert_lake_equals_source, run_backfill
 
 from headrace.audit.report import AuditReport, ProductAudit
-from headrace.audit.request import NothingToAudit, NotInLake
 from headrace.errors import ConfigurationError, HeadraceError
 from headrace.lake import open_lake
 from headrace.lake.exceptions import LakeUnusable
+from headrace.products.choice import NothingStored, NotInLake
 from headrace.run.report import Status
 from headrace.sim import Fault, Respond, SimulatedExchange
 
@@ -158,7 +158,7 @@ def test_what_the_exchange_refuses_is_told_per_product(lake: Path) -> None:
 
 def test_what_cannot_be_audited_is_refused_and_nothing_is_made(lake: Path) -> None:
     with SimulatedExchange("BTC-USD:100") as sim:
-        with pytest.raises(NothingToAudit, match="no trades to audit"):
+        with pytest.raises(NothingStored, match="there are no trades in"):
             run_audit(sim, lake)
         assert not lake.exists()
         lake.write_text("a file")

@@ -12,6 +12,7 @@ SHORTEST = timedelta(seconds=10)
 BREAKER_OPEN = "breaker-open"
 DATA_OLD = "data-old"
 GAP_FOUND = "gap-found"
+CHECK_FAILED = "check-failed"
 CHAIN_BROKEN = "chain-broken"
 RUN_FAILED = "run-failed"
 RUN_PARTIAL = "run-partial"
@@ -30,6 +31,7 @@ OLDER_EVENTS = frozenset(
 FLOWS = (
     "audit",
     "backfill",
+    "check",
     "ingest",
     "looker",
     "sot-migrate",
@@ -51,7 +53,7 @@ class Alarm:
         after: events that begin the wait; empty for an alarm that goes off at once.
         within: how long the wait is.
         subject, body: of the message, as Jinja templates over the event.
-        per: the label by which events are told apart; each has its own wait.
+        per: the labels by which events are told apart; each has its own wait.
         of_our_flows: whether only events about runs of `FLOWS` count.
     """
 
@@ -63,7 +65,7 @@ class Alarm:
     within: timedelta
     subject: str
     body: str
-    per: str = "prefect.resource.id"
+    per: tuple[str, ...] = ("prefect.resource.id",)
     of_our_flows: bool = False
 
 
@@ -116,6 +118,22 @@ ALARMS = (
         ),
     ),
     Alarm(
+        key=CHECK_FAILED,
+        name="headrace: check failed",
+        description="A check found trades that breach a bound; once per product and kind of breach "
+        "in {within}.",
+        after=frozenset(),
+        expect=frozenset({"headrace.product.check-failed"}),
+        within=timedelta(hours=1),
+        subject=f"headrace: {_SUBJECT_NAME}: {{{{ event.payload['check'] }}}}",
+        body=(
+            f"A check of {_SUBJECT_NAME} found ({{{{ event.payload['check'] }}}}): "
+            "{{ event.payload['message'] }}. The bound is {{ event.payload['bound'] }}. "
+            f"All of it: headrace check {_SUBJECT_NAME}"
+        ),
+        per=("prefect.resource.id", "headrace.check"),
+    ),
+    Alarm(
         key=CHAIN_BROKEN,
         name="headrace: chain broken",
         description="What a log holds is not what was written to it; once per log in {within}.",
@@ -137,7 +155,7 @@ ALARMS = (
         within=timedelta(hours=1),
         subject="headrace: {{ flow.name }} failed",
         body=f"{_RUN} failed: {_STATE_MESSAGE}",
-        per="related:flow:prefect.resource.id",
+        per=("related:flow:prefect.resource.id",),
         of_our_flows=True,
     ),
     Alarm(
@@ -149,7 +167,7 @@ ALARMS = (
         within=timedelta(hours=1),
         subject="headrace: {{ flow.name }} is partial",
         body=f"{_RUN} did a part of its work: {_STATE_MESSAGE}. The next run does the rest.",
-        per="related:flow:prefect.resource.id",
+        per=("related:flow:prefect.resource.id",),
         of_our_flows=True,
     ),
 )

@@ -155,7 +155,7 @@ def _automation(alarm: Alarm, actions: list[ActionTypesOrUnknown], enabled: bool
             expect=set(alarm.expect),
             after=set(alarm.after),
             match_related=_OUR_FLOWS if alarm.of_our_flows else {},
-            for_each={alarm.per},
+            for_each=set(alarm.per),
             # One that goes off at once then keeps quiet about the same thing for `within`.
             posture=Posture.Proactive if alarm.after else Posture.Reactive,
             threshold=1,

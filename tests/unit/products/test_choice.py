@@ -10,13 +10,17 @@ import pytest
 
 from headrace.errors import ConfigurationError
 from headrace.exchange.client import ProductInfo
+from headrace.lake.exceptions import LakeUnusable
 from headrace.lake.local import LocalStore
+from headrace.lake.names import product_prefix
 from headrace.leases import SqliteLeases
 from headrace.products.choice import (
     Chosen,
     ListFileUnusable,
     NoList,
     NothingChosen,
+    NothingStored,
+    NotInLake,
     ProductChoice,
     StoredChoice,
     UnknownSet,
@@ -57,8 +61,10 @@ def fetched(store: LocalStore, **choice: Any) -> Chosen:
     return to_fetch(ProductChoice.checked(**choice), store, "coinbase")
 
 
-def looked_at(store: LocalStore, **choice: Any) -> Chosen:
-    return to_look_at(StoredChoice.checked(**choice), store, "coinbase", STORED)
+def looked_at(store: LocalStore, *, strict: bool = False, **choice: Any) -> Chosen:
+    for product in STORED:
+        store.put(f"{product_prefix('coinbase', product)}x", b"")
+    return to_look_at(StoredChoice.checked(**choice), store, "coinbase", strict=strict)
 
 
 @pytest.mark.parametrize(
@@ -83,7 +89,7 @@ def test_a_fetch_takes_what_is_online(
     ("choice", "products"),
     [
         ({}, tuple(STORED)),
-        ({"products": ["XRP-EUR", "NOPE-USD"]}, ("XRP-EUR", "NOPE-USD")),
+        ({"products": ["XRP-EUR", "btc-usd"]}, ("XRP-EUR", "BTC-USD")),
         ({"match": ["*-USD"]}, ("BTC-USD", "GONE-USD", "OLD-USD")),
         ({"set": "usd"}, ("BTC-USD", "GONE-USD", "OLD-USD")),
         ({"set": "old"}, ("OLD-USD",)),
@@ -138,6 +144,23 @@ def test_a_choice_that_means_nothing_is_refused(store: LocalStore, empty: LocalS
         looked_at(store, set="nope")
 
 
+def test_an_id_that_is_not_stored_is_refused_unless_a_set_names_it(store: LocalStore) -> None:
+    with pytest.raises(NotInLake, match=r"holds nothing of C, D.*It holds BTC-USD, GONE-USD"):
+        looked_at(store, products=["C", "BTC-USD", "D"])
+    assert looked_at(store, set="eth").products == ("ETH-EUR", "NEW-USD")
+    with pytest.raises(NotInLake, match="holds nothing of ETH-EUR, NEW-USD"):
+        looked_at(store, set="eth", strict=True)
+
+
+def test_a_lake_without_trades_is_not_looked_at_and_not_made(empty: LocalStore) -> None:
+    with pytest.raises(NothingStored, match=empty.location):
+        to_look_at(StoredChoice(), empty, "coinbase")
+    assert not Path(empty.location).exists()
+    Path(empty.location).write_text("a file")
+    with pytest.raises(LakeUnusable, match="Not a directory"):
+        to_look_at(StoredChoice(), empty, "coinbase")
+
+
 def test_without_a_list_only_ids_and_files_can_be_fetched(empty: LocalStore) -> None:
     for choice in ({"all": True}, {"match": ["*"]}):
         with pytest.raises(NoList, match="headrace products sync"):
@@ -152,7 +175,8 @@ def test_a_file_may_have_comments_blank_lines_a_mark_and_line_ends_of_windows(
     path = tmp_path / "ids.txt"
     path.write_bytes(b"\xef\xbb\xbf# ours\r\n\r\nbtc-usd  # the first\r\n  ETH-USD\nBTC-USD\r\n")
     assert fetched(empty, from_file=str(path)).products == ("BTC-USD", "ETH-USD")
-    assert looked_at(empty, from_file=str(path)).products == ("BTC-USD", "ETH-USD")
+    with pytest.raises(NotInLake, match="holds nothing of ETH-USD"):
+        looked_at(empty, from_file=str(path))
     assert ProductChoice.checked(from_file=str(path)).of_file() == {
         "products": ["BTC-USD", "ETH-USD"],
         "from_file": "",

@@ -13,6 +13,7 @@ import pytest
 from prefect import Flow
 
 import flows
+from headrace.checks.report import Breach, Check
 from headrace.cli.alarms.catalogue import ALARMS, FLOWS, OLDER_EVENTS
 from headrace.coverage import IntervalSet
 from headrace.pull.report import ProductReceipt
@@ -43,6 +44,7 @@ def _emit_all() -> None:
     receipt = ProductReceipt("BTC-USD", Status.DONE, newest=7)
     events.emit_if_up_to_date(PullRequest(products=("BTC-USD",)), receipt)
     events.emit_gaps("BTC-USD", IntervalSet([(1, 2), (5, 6)]))
+    events.emit_breaches([Breach(Check.STALE, "BTC-USD", 7_200, "1 h", "2 h old")])
     for phase in Phase:
         events.emit_breaker_change(BreakerChange("host", Phase.CLOSED, phase, 5, 1.0))
     for action in ("write", "migrate"):

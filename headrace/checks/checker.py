@@ -1,0 +1,258 @@
+"""All checks of one product: names first, then its rows part by part, each with its bound."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace.checks.report import Breach, Check, ProductChecks
+from headrace.checks.request import CheckRequest
+from headrace.checks.rows import Faults, RowChecks, longest_pause_us
+from headrace.coverage import EMPTY, IntervalSet, Range
+from headrace.errors import HeadraceError
+from headrace.lake import Part, PartListing, RawLake
+from headrace.lake.exceptions import FooterTooNew, ObjectMissing, PartUnreadable
+from headrace.run.report import Status, duration
+from headrace.stopping import STOP, StopEvent
+
+#: Parts of one product that are read at once; each is a cell of rows in memory.
+READERS = 3
+#: With fewer trades nothing is known of how often a product trades.
+_FEW_TRADES = 20
+#: A product's newest trade may be older by this factor than the longest recent pause.
+_PATIENCE = 3
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_BOUNDS = {
+    Check.UNREADABLE: "0 parts",
+    Check.DUPLICATE: "0 trades",
+    Check.ORDER: "0 trades",
+    Check.PRICE: "a number above 0",
+    Check.SIZE: "a number above 0",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of a product beside its parts.
+
+    Args:
+        noted: ids that its checkpoint says are stored.
+        delisted: the exchange lists it no longer, so that no newer trade is to come.
+        under_way: whether a run is storing parts of it at this moment.
+    """
+
+    noted: IntervalSet = EMPTY
+    delisted: bool = False
+    under_way: Callable[[], bool] = lambda: False
+
+
+def checked(
+    raw: RawLake,
+    product: str,
+    request: CheckRequest,
+    known: Known,
+    *,
+    now: datetime,
+    stop: StopEvent = STOP,
+) -> ProductChecks:
+    """Check one product. What fails is said in the result, not raised; nothing is written.
+
+    Args:
+        raw: the lake.
+        product: canonical id.
+        request: the bounds.
+        known: what is known beside the parts.
+        now: what ages are counted from.
+        stop: looked at before each part.
+    """
+    try:
+        return _Checking(raw, product, request, known, now, stop).result()
+    except HeadraceError as error:
+        return ProductChecks(product, Status.FAILED, error=str(error))
+
+
+class _Checking:
+    """The checks of one product, in one pass over its parts."""
+
+    def __init__(
+        self,
+        raw: RawLake,
+        product: str,
+        request: CheckRequest,
+        known: Known,
+        now: datetime,
+        stop: StopEvent,
+    ) -> None:
+        self._raw = raw
+        self._product = product
+        self._request = request
+        self._known = known
+        self._now = now
+        self._stop = stop
+        self._breaches: list[Breach] = []
+        self._notes: list[str] = []
+
+    def result(self) -> ProductChecks:
+        """Look at everything."""
+        listing = self._raw.parts(self._product)
+        missing = self._missing(listing.coverage)
+        rows = RowChecks(
+            now_us=self._now_us,
+            max_back_us=self._request.max_back // timedelta(microseconds=1),
+            max_jump=self._request.max_jump,
+        )
+        parts, holes = self._look_at_parts(rows, self._begin(listing))
+        # What was so at first, and still is: others store and merge meanwhile.
+        after = self._raw.parts(self._product)
+        self._look_at_hidden(rows, {*listing.hidden} & {*after.hidden})
+        self._check_missing(missing - after.coverage, stored=bool(after.parts))
+        self._check_holes(holes, after.coverage)
+        self._breaches += [self._breach_of(check, faults) for check, faults in rows.faults.items()]
+        newest = self._newest(rows)
+        self._check_age(rows, newest)
+        self._breaches.sort(key=lambda breach: list(Check).index(breach.check))
+        return ProductChecks(
+            self._product,
+            Status.PARTIAL if self._breaches else Status.DONE,
+            parts=parts,
+            rows=rows.rows,
+            newest=newest,
+            age_s=(self._now - newest).total_seconds() if newest else None,
+            breaches=tuple(self._breaches),
+            notes=tuple(self._notes),
+        )
+
+    def _missing(self, covered: IntervalSet) -> IntervalSet:
+        """Ids between the first and the last known that no part answers for.
+
+        What is before the first need not be stored: a lake may begin with any trade.
+        """
+        known = covered | self._known.noted
+        if not known:
+            return EMPTY
+        return known.gaps(known.ranges[0][0], known.ranges[-1][1]) | (known - covered)
+
+    def _begin(self, listing: PartListing) -> int:
+        """The id from which on parts are looked at: those of the time asked for.
+
+        The newest part with trades is always one of them.
+        """
+        if self._request.last is None:
+            return 1
+        since, newest = self._now - self._request.last, True
+        for part in reversed(listing.parts):
+            try:
+                footer, metadata = self._raw.described(part)
+            except (PartUnreadable, FooterTooNew, ObjectMissing):
+                continue
+            if footer.rows:
+                youngest = metadata.row_group(metadata.num_row_groups - 1).column(1).statistics.max
+                if youngest < since:
+                    return part.lo if newest else part.hi + 1
+                newest = False
+        return 1
+
+    def _look_at_parts(self, rows: RowChecks, begin: int) -> tuple[int, IntervalSet]:
+        """How many parts there are from an id on, and the holes that their footers record."""
+        count = 0
+        holes: list[Range] = []
+        for part, found in self._raw.scan_parts(self._product, begin, readers=READERS):
+            self._stop.check()
+            count += 1
+            if isinstance(found, HeadraceError):
+                rows.add(Check.UNREADABLE, part.lo, part.hi, 1, [f"{part.name}: {found.message}"])
+                continue
+            table, footer = found
+            holes += footer.long_holes
+            try:
+                rows.look(table)
+            except (pa.ArrowException, UnicodeDecodeError) as error:
+                # Text that is no UTF-8 shows only when a value is looked at.
+                rows.add(Check.UNREADABLE, part.lo, part.hi, 1, [f"{part.name}: {error}"])
+        return count, IntervalSet.from_ranges(holes)
+
+    def _look_at_hidden(self, rows: RowChecks, hidden: Collection[Part]) -> None:
+        """Pieces beside the longer part that holds their trades: other readers read both."""
+        if not hidden or self._known.under_way():
+            return
+        for part in sorted(hidden):
+            try:
+                stored = self._raw.footer(part).rows
+            except (PartUnreadable, FooterTooNew, ObjectMissing):
+                continue
+            if stored:
+                text = f"{part.name} lies within a longer part; any run removes it"
+                rows.add(Check.DUPLICATE, part.lo, part.hi, stored, [text])
+
+    def _check_missing(self, missing: IntervalSet, *, stored: bool) -> None:
+        if missing.count > self._request.max_missing and self._known.under_way():
+            self._notes.append(f"{missing.count:,} ids are missing, and a run is at it")
+        elif missing.count > self._request.max_missing:
+            bound = f"{self._request.max_missing:,} ids"
+            text = f"no part answers for {missing.count:,} ids: {missing.words()}"
+            span = (missing.ranges[0][0], missing.ranges[-1][1])
+            self._breach(Check.MISSING, missing.count, bound, text, span)
+        elif not stored:
+            self._breach(Check.MISSING, 1, "some trades", "nothing of it is stored")
+
+    def _check_holes(self, holes: IntervalSet, covered: IntervalSet) -> None:
+        """All but what is before the first trade: a history may begin with any id."""
+        most = self._request.max_hole
+        begin = covered.ranges[0][0] if covered else 0
+        long = [(lo, hi) for lo, hi in holes if lo > begin and most and hi - lo + 1 > most]
+        if long:
+            lo, hi = max(long, key=lambda each: each[1] - each[0])
+            text = f"{len(long):,} holes of the exchange are longer, the longest from {lo} to {hi}"
+            self._breach(Check.HOLE, hi - lo + 1, f"{most:,} ids", text, (lo, hi))
+
+    def _breach_of(self, check: Check, faults: Faults) -> Breach:
+        more = faults.count - len(faults.shown)
+        text = "; ".join(faults.shown) + (f"; and {more:,} more" if more > 0 else "")
+        bound = (
+            _BOUNDS.get(check)
+            or {
+                Check.JUMP: f"factor {self._request.max_jump:g}",
+                Check.TIME: f"{duration(self._request.max_back.total_seconds())} back or ahead",
+            }[check]
+        )
+        span = (faults.first_id, faults.last_id)
+        return Breach(check, self._product, faults.count, bound, text, span)
+
+    def _newest(self, rows: RowChecks) -> datetime | None:
+        if len(rows.recent_us):
+            return _EPOCH + timedelta(microseconds=pc.max(rows.recent_us).as_py())
+        return None
+
+    def _check_age(self, rows: RowChecks, newest: datetime | None) -> None:
+        """The newest trade's age; where no bound names the product, quiet ones have longer."""
+        allowed, own = self._request.age_allowed(self._product)
+        if newest is None or allowed is None or (age := self._now - newest) <= allowed:
+            return
+        if self._known.delisted:
+            self._notes.append("it is delisted, so that its age is no breach")
+            return
+        if not own and len(rows.recent_us) < _FEW_TRADES:
+            self._notes.append("it has too few trades to know how often it trades")
+            return
+        pause = timedelta(microseconds=longest_pause_us(rows.recent_us))
+        if not own and age <= _PATIENCE * pause:
+            return
+        allowed = allowed if own else max(allowed, _PATIENCE * pause)
+        seconds = age.total_seconds()
+        text = f"the newest trade is {duration(seconds)} old: {newest:%Y-%m-%d %H:%M:%S} UTC"
+        bound = duration(allowed.total_seconds())
+        self._breach(Check.STALE, round(seconds), bound, text)
+
+    def _breach(
+        self, check: Check, found: int, bound: str, text: str, span: Range | None = None
+    ) -> None:
+        self._breaches.append(Breach(check, self._product, found, bound, text, span))
+
+    @property
+    def _now_us(self) -> int:
+        return (self._now - _EPOCH) // timedelta(microseconds=1)

@@ -1,0 +1,133 @@
+"""What one check is asked, and the bounds that it holds a lake to."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated, Any, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from headrace.products.choice import StoredChoice
+from headrace.products.listing import checked_pattern, matching
+from headrace.pull.request import SPAN, LakeAccess, parse_span
+from headrace.run.parameters import Form
+
+_NO_LIMIT = "none"
+DEFAULT_AGE = "1h"
+
+
+class CheckRequest(StoredChoice, LakeAccess):
+    """A check of some products of a lake, or of all that it holds.
+
+    `last` limits the rows that are looked at; names and ages are checked as ever. 0 lifts a bound.
+    """
+
+    last: Annotated[
+        timedelta | None,
+        Field(
+            title="Last",
+            description="Look only at parts with trades of this length of time up to now, such as "
+            "1d; empty for all.",
+            examples=["1d", "6h"],
+        ),
+        SPAN,
+    ] = None
+    max_missing: Annotated[
+        int,
+        Field(
+            ge=0,
+            title="Missing ids allowed",
+            description="Ids that may be missing between the first and the newest trade stored.",
+            examples=[0, 1000],
+        ),
+    ] = 0
+    max_hole: Annotated[
+        int,
+        Field(
+            ge=0,
+            title="Longest hole allowed",
+            description="Ids in a row that the exchange may not have; 0 for any number.",
+            examples=[1_000_000, 10_000],
+        ),
+    ] = 1_000_000
+    max_age: Annotated[
+        tuple[str, ...],
+        Field(
+            title="Oldest newest trade allowed",
+            description="How old the newest trade may be, such as 1h; of some products by id or "
+            "pattern, such as BTC-USD=5m or *-BTC=none. Quiet products have longer.",
+            examples=[["1h"], ["1h", "BTC-USD=5m", "*-BTC=1d"]],
+        ),
+        Form(list[str], empty=[]),
+    ] = ()
+    max_jump: Annotated[
+        float,
+        Field(
+            ge=0,
+            title="Largest jump of the price",
+            description="Factor by which a price may differ from the one before it; 0 for any.",
+            examples=[10.0, 2.0],
+        ),
+    ] = 10.0
+    max_back: Annotated[
+        timedelta,
+        Field(
+            title="Largest step back in time",
+            description="By how much a trade's time may be before that of the id before it, or "
+            "after now.",
+            examples=["1m", "10s"],
+        ),
+        Form(Annotated[str, Field(pattern=r"^\s*0*[1-9][0-9]*[smhdw]\s*$")], empty="1m"),
+    ] = timedelta(minutes=1)
+    workers: Annotated[
+        int,
+        Field(
+            ge=1, le=50, title="Products at once", description="Products at once.", examples=[2, 5]
+        ),
+    ] = 2
+
+    @field_validator("last", "max_back", mode="before")
+    @classmethod
+    def _span(cls, value: Any) -> Any:
+        return parse_span(value) if isinstance(value, str) else value
+
+    @field_validator("max_age")
+    @classmethod
+    def _ages(cls, texts: tuple[str, ...]) -> tuple[str, ...]:
+        for text in texts:
+            pattern, equals, age = text.rpartition("=")
+            if equals:
+                checked_pattern(pattern)
+            _age(age)
+        return texts
+
+    @model_validator(mode="after")
+    def _sane(self) -> Self:
+        if 0 < self.max_jump <= 1:
+            raise ValueError(f"max_jump {self.max_jump:g}: a factor is above 1; 0 lifts the bound")
+        return self
+
+    def age_allowed(self, product: str) -> tuple[timedelta | None, bool]:
+        """How old a product's newest trade may be (None: any), and whether that names it itself.
+
+        The last text that names a product, by its id or a pattern, counts; else the last that
+        names none.
+        """
+        general: timedelta | None = _age(DEFAULT_AGE)
+        own: list[timedelta | None] = []
+        for text in self.max_age:
+            pattern, equals, age = text.rpartition("=")
+            if not equals:
+                general = _age(age)
+            elif matching([pattern], [product]):
+                own.append(_age(age))
+        return (own[-1], True) if own else (general, False)
+
+
+def _age(text: str) -> timedelta | None:
+    if text.strip().lower() == _NO_LIMIT:
+        return None
+    try:
+        return parse_span(text)
+    except ValueError as error:
+        raise ValueError(f"{error}; {_NO_LIMIT} is no limit") from error

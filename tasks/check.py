@@ -1,0 +1,174 @@
+"""A check: look at the names and the rows of each product, report what breaches a bound."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from prefect.client.schemas import State
+from prefect.states import Completed, Failed
+
+from blocks.checkpoint import BlockCheckpoints
+from blocks.resolve import lake_of
+from headrace.audit.coverage import load
+from headrace.checks.checker import Known, checked
+from headrace.checks.report import CheckReport, ProductChecks
+from headrace.checks.request import CheckRequest
+from headrace.coverage import EMPTY
+from headrace.errors import HeadraceError
+from headrace.lake import Grid, RawLake
+from headrace.lake.grid import recorded_grid
+from headrace.leases import LeaseStore, open_leases
+from headrace.products.choice import Chosen, to_look_at
+from headrace.pull.checkpoints import Checkpoint
+from headrace.pull.ledger import EXCHANGE
+from headrace.pull.product_leases import Turns
+from headrace.run.progress import StepProgress
+from headrace.run.report import Status, combined
+from headrace.stopping import Stopped
+from tasks import kernel
+from tasks.events import emit_breaches
+from tasks.kernel import (
+    PipelineRun,
+    ProgressArtifact,
+    announce,
+    find_run,
+    opening,
+    registered,
+)
+from tasks.prefect_defaults import task
+from tasks.waves import map_in_waves, thread_pool
+
+
+@dataclass(kw_only=True)
+class Checking(PipelineRun[CheckRequest]):
+    """One run of a check. Made by `open_check`, closed with it.
+
+    Args:
+        chosen: the products, in this order, and how they were named.
+        lake: read only.
+        progress: products looked at, shown in the UI by `bar`.
+        began: what ages are counted from.
+    """
+
+    chosen: Chosen
+    lake: RawLake
+    checkpoints: BlockCheckpoints
+    leases: LeaseStore
+    progress: StepProgress
+    bar: ProgressArtifact
+    began: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+    def known(self, product: str) -> Known:
+        """What is known of a product beside its parts."""
+        turns = Turns(self.leases, EXCHANGE, product, self.lake.store.location)
+        found = load(self.checkpoints, EXCHANGE, product)
+        noted = found.coverage if isinstance(found, Checkpoint) else EMPTY
+        return Known(noted, product in self.chosen.delisted, turns.is_under_way)
+
+
+@contextmanager
+def open_check(request: CheckRequest) -> Iterator[Checking]:
+    """Everything that a check needs; nothing is written, and a lake that is not there not made.
+
+    Raises:
+        NothingStored, NotInLake, NothingChosen: there is nothing to look at.
+        LakeUnusable: the lake is a file, or cannot be reached.
+        ConfigurationError, StateError: something cannot be used.
+    """
+    store = lake_of(request.lake).store()
+    chosen = to_look_at(request, store, EXCHANGE)
+    lake = RawLake(store, EXCHANGE, recorded_grid(store, EXCHANGE) or Grid())
+    progress = StepProgress("products", len(chosen.products))
+    with opening() as begun, ProgressArtifact(progress) as bar:
+        run = Checking(
+            id=begun.run_id,
+            request=request,
+            settings=begun.settings,
+            stop=begun.stop,
+            greeting=chosen.described(),
+            chosen=chosen,
+            lake=lake,
+            checkpoints=BlockCheckpoints(store.location),
+            leases=open_leases(begun.settings.lease_location),
+            progress=progress,
+            bar=bar,
+        )
+        run.checkpoints.read_together(EXCHANGE, chosen.products)
+        announce(run)
+        with registered(run):
+            yield run
+
+
+@task(
+    name="check-product",
+    task_run_name="check {product}",
+    description="Hold names and rows of one product against their bounds.",
+)
+def check_product(run: str, product: str) -> State[ProductChecks]:
+    """Check one product; a breach makes the task run Partial, never raises."""
+    checking = find_run(Checking, run)
+    try:
+        known = checking.known(product)
+    except HeadraceError as error:
+        found = ProductChecks(product, Status.FAILED, error=str(error))
+    else:
+        found = checked(
+            checking.lake,
+            product,
+            checking.request,
+            known,
+            now=checking.began,
+            stop=checking.stop,
+        )
+    emit_breaches(found.breaches)
+    if found.status is Status.DONE:
+        return Completed(message="every check passed", data=found)
+    message = found.error or ", ".join(breach.check.value for breach in found.breaches)
+    return Failed(name=found.status.value.title(), message=message, data=found)
+
+
+def check_products(checking: Checking) -> tuple[ProductChecks, ...]:
+    """What was found of each product, `workers` at once, in the order asked for."""
+    outcomes: dict[str, object] = {}
+    with thread_pool(checking.request.workers) as pool:
+        for ended in map_in_waves(
+            pool,
+            check_product,
+            iter(checking.chosen.products),
+            as_parameters=lambda product: {"product": product},
+            fixed={"run": checking.id},
+            width=checking.request.workers,
+            stop=checking.stop,
+        ):
+            checking.bar.tick()
+            if ended is not None:
+                outcomes[ended.call] = ended.outcome
+                checking.progress.step()
+    return tuple(_found(product, outcomes.get(product)) for product in checking.chosen.products)
+
+
+def _found(product: str, outcome: object) -> ProductChecks:
+    if isinstance(outcome, ProductChecks):
+        return outcome
+    error = Stopped().message if outcome is None else f"the task run crashed ({outcome!r})"
+    return ProductChecks(product, Status.FAILED, error=error)
+
+
+def conclude_check(checking: Checking, found: Sequence[ProductChecks]) -> State[CheckReport]:
+    """Sum up what was found."""
+    last = checking.request.last
+    report = CheckReport(
+        run=checking.id,
+        status=combined(each.status for each in found),
+        lake=checking.lake.store.location,
+        ui_url=kernel.ui_url(),
+        elapsed_s=checking.elapsed_s,
+        products=tuple(found),
+        since=checking.began - last if last is not None else None,
+        stopped=checking.stop.is_set(),
+        chosen=checking.chosen.described(),
+    )
+    return kernel.conclude(checking, report)
