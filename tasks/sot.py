@@ -11,9 +11,9 @@ from blocks.resolve import sot_store_of
 from headrace.errors import ConfigurationError
 from headrace.run.report import Status
 from headrace.sot.migration import Migration
-from headrace.sot.recover import RecoverOptions, RecoverReport, recover
+from headrace.sot.recover import RecoverOptions, recover
 from headrace.sot.reports import SotReport, report_of_recover, report_of_verify, report_of_write
-from headrace.sot.requests import MigrateRequest, RecoverRequest, VerifyRequest, WriteRequest
+from headrace.sot.requests import VerifyRequest, WriteRequest
 from headrace.sot.sources.reading import Format
 from headrace.sot.verified_chain import find_below_saved_heads
 from headrace.sot.verify import Mode, verify_store
@@ -28,41 +28,29 @@ from tasks.sot_run import SotRun, sot_run_of
 def verify_log(run: str) -> SotReport:
     """Verify as the run's request says; what is wrong is in the report."""
     under_way = sot_run_of(run)
-    request = under_way.request
-    assert isinstance(request, VerifyRequest)
-    return _verified(under_way, request)
+    return _verified(under_way, under_way.request)
 
 
 @task(name="replay-log", description="Write every verified record in the order of the replay.")
-def replay_log(run: str) -> RecoverReport:
+def replay_log(run: str) -> SotReport:
     """Replay as the run's request says; what could not be replayed is in the report."""
     under_way = sot_run_of(run)
-    request = under_way.request
-    assert isinstance(request, RecoverRequest)
-    return recover(
-        under_way.store,
+    request, store = under_way.request, under_way.store
+    replay = recover(
+        store,
         request.out,
         RecoverOptions(Format(request.format), request.symbols, request.past_damage),
         saved_heads=under_way.saved_heads,
         on_records=under_way.progress.add,
         stop=under_way.stop,
     )
-
-
-def verified_report(run: SotRun[VerifyRequest]) -> SotReport:
-    """Verify, as one task run."""
-    return verify_log(run.id)
-
-
-def replayed_report(run: SotRun[RecoverRequest]) -> SotReport:
-    """Replay, as one task run."""
-    return report_of_recover(run.id, run.store.location, replay_log(run.id))
+    return report_of_recover(run, store.location, replay)
 
 
 def verified_since(run: SotRun[WriteRequest]) -> SotReport:
     """After a write: what is new since the last time is recomputed, too.
 
-    The store is opened anew, so that what is checked is what lies there.
+    The store is opened again, so that what is checked is what lies there.
     """
     request = VerifyRequest(store=run.request.store, mode="since", heads=False)
     store = sot_store_of(request.store).open(create=False)
@@ -105,11 +93,6 @@ def take_step(run: str, action: str) -> SotReport:
         raise LookupError(f"run {run} is about {under_way.request.action}, not {action}")
     step = Migration(under_way.request, under_way.store, under_way.stop, under_way.progress.add)
     return step.execute(under_way.id)
-
-
-def step_taken(run: SotRun[MigrateRequest]) -> SotReport:
-    """Take it, as one task run."""
-    return take_step(run.id, run.request.action)
 
 
 def conclude_sot(run: SotRun[Any], report: SotReport) -> State[SotReport]:

@@ -13,6 +13,7 @@ from headrace.leases import LeaseHeld
 from headrace.metrics import catalogue as names
 from headrace.metrics.meter import BOUNDS_S, Distribution, Meter
 from headrace.run.report import Report, Row, Sheet, Status, plain
+from headrace.sot.heads import KeptHead
 from headrace.sot.recover import RecoverReport
 from headrace.sot.requests import SotRequest
 from headrace.sot.verify import VerifyReport
@@ -141,12 +142,18 @@ def refused(
     )
 
 
+_COUNTED = ("read", "read_bytes", "written", "duplicates", "parked", "refused")
+
+
+def _status(*, whole: bool, kept: int) -> Status:
+    if whole:
+        return Status.DONE
+    return Status.PARTIAL if kept else Status.FAILED
+
+
 def report_of_write(run: str, store: str, written: WriteReport) -> SotReport:
     """What a write did: done if all of the source is in its chains, failed if none of it is."""
-    kept = written.written + written.duplicates
-    status = Status.DONE
-    if not written.complete:
-        status = Status.PARTIAL if kept else Status.FAILED
+    status = _status(whole=written.complete, kept=written.written + written.duplicates)
     problems = [str(problem) for problem in written.problems]
     if len(problems) >= NAMED:
         # A line may be about many records, so what the list lacks is not a difference.
@@ -175,22 +182,13 @@ def report_of_write(run: str, store: str, written: WriteReport) -> SotReport:
         message=message,
         elapsed_s=written.elapsed_s,
         details={
-            "read": written.read,
-            "read_bytes": written.read_bytes,
-            "written": written.written,
-            "duplicates": written.duplicates,
-            "parked": written.parked,
-            "refused": written.refused,
+            **{name: getattr(written, name) for name in _COUNTED},
             "refused_by_kind": dict(written.counts),
             "records_per_s": round(per_s, 1),
             "skew": round(written.skew, 3),
             "shards": [shard_row(shard) for shard in written.shards],
             "heads": {
-                str(symbol_id): {
-                    "next_seq": str(head.next_seq),
-                    "hash": f"{head.hash:016x}",
-                    "digest": head.digest.hex(),
-                }
+                str(symbol_id): KeptHead.of(head).model_dump()
                 for symbol_id, head in sorted(written.heads.items())
             },
             "repairs": list(written.repairs),
@@ -205,9 +203,7 @@ def report_of_write(run: str, store: str, written: WriteReport) -> SotReport:
 def shard_row(shard: ShardStats) -> dict[str, Any]:
     """One shard's metrics; durations in milliseconds."""
     return {
-        "shard": shard.shard,
-        "symbols": shard.symbols,
-        "records": shard.records,
+        **{name: getattr(shard, name) for name in ("shard", "symbols", "records")},
         "records_per_s": round(shard.records_per_s, 1),
         "batches": shard.batches,
         "batch_p50_ms": round(1000 * shard.commit.quantile(0.5), 2),
@@ -219,13 +215,12 @@ def shard_row(shard: ShardStats) -> dict[str, Any]:
 
 def _short_row(shard: ShardStats) -> dict[str, Any]:
     """What of it fits a terminal of 80 columns."""
+    row = shard_row(shard)
     return {
-        "shard": shard.shard,
-        "symbols": shard.symbols,
-        "records": shard.records,
-        "per_s": round(shard.records_per_s),
-        "batch_p99_ms": round(1000 * shard.commit.quantile(0.99), 1),
-        "delay_p99_ms": round(1000 * shard.delay.quantile(0.99)),
+        **{name: row[name] for name in ("shard", "symbols", "records")},
+        "per_s": round(row["records_per_s"]),
+        "batch_p99_ms": round(row["batch_p99_ms"], 1),
+        "delay_p99_ms": round(row["delay_p99_ms"]),
         "queue_kb": round(shard.queue_bytes / 1000),
     }
 
@@ -241,9 +236,7 @@ def report_of_verify(
         beyond: what disagrees with heads that were remembered elsewhere.
     """
     problems = [*found.damages, *(s.damage for s in found.symbols if s.damage), *beyond]
-    status = Status.DONE
-    if problems:
-        status = Status.PARTIAL if found.records else Status.FAILED
+    status = _status(whole=not problems, kept=found.records)
     bad = sum(1 for symbol in found.symbols if symbol.damage)
     message = f"{found.records:,} records of {len(found.symbols):,} symbols are good"
     if problems:
@@ -273,9 +266,7 @@ def report_of_verify(
 
 def report_of_recover(run: str, store: str, replay: RecoverReport) -> SotReport:
     """What a replay wrote."""
-    status = Status.DONE
-    if not replay.complete:
-        status = Status.PARTIAL if replay.records else Status.FAILED
+    status = _status(whole=replay.complete, kept=replay.records)
     message = f"{replay.records:,} records of {len(replay.symbols):,} symbols in {replay.place}"
     if replay.damages:
         message += f"; {len(replay.damages):,} damages, not all could be replayed"
