@@ -1,6 +1,6 @@
 """Whether the Prefect API can be reached at all, asked cheaply.
 
-Prefect's client tries a call again and again, some 20 s long, when nobody listens. Code that has
+Prefect's client tries a call again and again, some 20 s long, when nothing listens. Code that has
 better things to do, or its own patience, looks here first.
 """
 
@@ -26,7 +26,7 @@ def require_api() -> None:
     """Connect once to where the API is configured to be, if it is.
 
     Raises:
-        OSError: nobody listens there.
+        OSError: nothing listens there.
     """
     url = get_current_settings().api.url
     if not url:

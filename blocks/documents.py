@@ -189,7 +189,7 @@ class Documents:
             return kind._block_type_id, kind._block_schema_id
 
     def _forget_registration(self, _attempt: RetryCallState) -> None:
-        """Register anew before the next attempt: the database may be another one by then."""
+        """Register again before the next attempt: the database may be another one by then."""
         self._kind._block_type_id = self._kind._block_schema_id = None
 
     def _document_id(self, client: SyncPrefectClient, name: str) -> UUID | None:
@@ -217,7 +217,7 @@ def client_for(failing: str) -> Iterator[SyncPrefectClient]:
     except API_ERRORS as error:
         raise CheckpointNotSaved(
             f"{failing}: the Prefect API does not answer ({short(error)})",
-            hint="headrace status tells whether the server runs",
+            hint="headrace status shows whether the server runs",
         ) from error
 
 

@@ -74,7 +74,7 @@ def _read(block: str, stored: Any) -> Checkpoint:
                 return checkpoint
     raise CheckpointUnreadable(
         f"the block {block} does not hold the checkpoint that its name promises",
-        hint="headrace checkpoint rebuild PRODUCT makes it anew from the lake",
+        hint="headrace checkpoint rebuild PRODUCT rebuilds it from the lake",
     )
 
 

@@ -28,7 +28,7 @@ KILL_POINTS = {
     "after-merge": "the merged part is durable, its pieces are still there",
     "during-append": "half of an append to the embedded log is written",
     "before-append-sync": "an append is written as a whole, not yet synced",
-    "after-append": "an append is durable, nobody was told yet",
+    "after-append": "an append is durable, not acknowledged yet",
     "during-merge-removal": "some of the pieces of a merged part are removed",
     "during-sweep": "some of the pieces that an earlier kill left beside their part are removed",
     "after-aside": "a file is copied out of the way, under its own name it is still there",

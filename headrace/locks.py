@@ -1,9 +1,9 @@
 """File locks (flock) that are waited for with a limit, and the processes that hold a lock.
 
 A lock ends with its holder, however that dies. But a holder that is stopped (SIGSTOP, a debugger)
-keeps its locks for as long as it is stopped, and flock itself knows no time-out. So whoever waits
-here waits for a limited time, logs whom it waits for, and fails with the commands that wake or end
-that process. The kernel lists the holders (`proc_locks(5)`): nothing has to be written into a file.
+keeps its locks for as long as it is stopped, and flock itself knows no time-out. So a process waits
+here for a limited time, logs which process it waits for, and fails with the commands that wake or
+end that process. The kernel lists the holders (`proc_locks(5)`): nothing has to be written into a file.
 
 `docs/locks.md` lists every lock: its file, its holders, how long one waits for it, and what then.
 """

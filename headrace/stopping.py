@@ -1,6 +1,6 @@
 """One process-wide stop: looked at before each chunk, each page and each wait for a permit.
 
-A mapped queue of tasks cannot be cancelled, so work stops because it looks, not because it is told.
+A mapped queue of tasks cannot be cancelled, so work stops by looking at the event.
 """
 
 from __future__ import annotations

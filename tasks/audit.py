@@ -62,7 +62,7 @@ def audit_product(run: str, product: str) -> State[ProductAudit]:
     description="Set aside, sweep, rewrite, and ask for holes that are in doubt.",
 )
 def repair_product(run: str, product: str) -> RepairReceipt:
-    """Repair one product while no run is at it; what was done before a failure is told, too."""
+    """Repair one product while no run is at it; what was done before a failure is reported, too."""
     audit = find_run(Audit, run)
     turns = Turns(open_leases(audit.settings.lease_location), EXCHANGE, product, audit.location)
     done: list[Repair] = []

@@ -29,7 +29,7 @@ class Audit(PipelineRun[AuditRequest]):
         location: the lake, as it calls itself.
         pull: everything that a pull of the products needs; None for an audit offline.
         progress: products looked at and repaired, shown in the UI by `bar`.
-        known: newest ids that the exchange has told already; they are not asked for again.
+        known: newest ids that the exchange has given already; they are not requested again.
     """
 
     chosen: Chosen
@@ -87,7 +87,7 @@ def open_audit(request: AuditRequest) -> Iterator[Audit]:
         NothingStored, NotInLake, NothingChosen: there is nothing to look at.
         LakeUnusable: the lake is a file, or cannot be reached.
         ConfigurationError, StateError: something cannot be used.
-        ConnectionFailed: nobody listens at the exchange's address.
+        ConnectionFailed: nothing listens at the exchange's address.
     """
     block = lake_of(request.lake)
     store = block.store()

@@ -51,7 +51,7 @@ log = logging.getLogger(__name__)
 
 Asked = TypeVar("Asked", bound=Parameters)
 Kind = TypeVar("Kind", bound="PipelineRun[Any]")
-Told = TypeVar("Told", bound=Report)
+Reported = TypeVar("Reported", bound=Report)
 
 #: How long the last metrics may take once the run was asked to end.
 _INTERRUPTED_PATIENCE_S = 1.0
@@ -253,12 +253,12 @@ def observing(observer: Observer) -> Iterator[None]:
 
 
 def announce(run: PipelineRun[Any]) -> None:
-    """Tell the observers that the run begins."""
+    """Call the observers: the run begins."""
     for observer in _OBSERVERS:
         observer.started(run)
 
 
-def conclude(run: PipelineRun[Any], report: Told, *, links: str = "") -> State[Told]:
+def conclude(run: PipelineRun[Any], report: Reported, *, links: str = "") -> State[Reported]:
     """End a run: metrics, artifacts, a line in the log, observers, and the state.
 
     Args:
@@ -275,7 +275,7 @@ def conclude(run: PipelineRun[Any], report: Told, *, links: str = "") -> State[T
 _COUNTS_LABEL = "headrace.counts"
 
 
-def _of_all_attempts(report: Told) -> Told:
+def _of_all_attempts(report: Reported) -> Reported:
     """The report of the whole run: one that was retried in the UI is one run in several attempts.
 
     Only runs of a deployment can be retried. What an attempt did that was killed is in the lake,
@@ -298,7 +298,7 @@ def _of_all_attempts(report: Told) -> Told:
     return report
 
 
-def finish(report: Told) -> State[Told]:
+def finish(report: Reported) -> State[Reported]:
     """How every run ends, also one that could not begin: a log line, the observers, the state."""
     log_end(report)
     for observer in _OBSERVERS:
@@ -306,7 +306,7 @@ def finish(report: Told) -> State[Told]:
     return state_of(report)
 
 
-def state_of(report: Told) -> State[Told]:
+def state_of(report: Reported) -> State[Reported]:
     """Completed, AlreadyRunning, Partial, Failed or Cancelled, with the report as its data."""
     message = report.headline()
     if report.stopped:

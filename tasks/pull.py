@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
     description="Walk one chunk of the id grid and store it as a part of the lake.",
 )
 def fetch_chunk(run: str, product: str, lo: int, hi: int) -> ChunkReceipt | State[ChunkReceipt]:
-    """Fetch every trade of [lo, hi]; a failure costs this chunk alone and is told, not raised."""
+    """Fetch every trade of [lo, hi]; a failure costs this chunk alone and is not raised."""
     with about(product=product, chunk=f"{lo}-{hi}"):
         receipt = run_of(run).jobs[product].fetch(Chunk(lo, hi, page_count(lo, hi)))
         if receipt.error:

@@ -133,7 +133,7 @@ def open_run(request: PullRequest) -> Iterator[Run]:
 
     Raises:
         ConfigurationError, StateError: something cannot be used.
-        ConnectionFailed: nobody listens at the exchange's address.
+        ConnectionFailed: nothing listens at the exchange's address.
     """
     exchange = exchange_of(request.base_url)
     credentials = exchange.credentials()

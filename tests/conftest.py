@@ -1,4 +1,4 @@
-"""The order of all tests.
+"""The order of all tests, and the settings of generated examples.
 
 Those that run flows come first: they wait for a server most of their time, and so they run beside
 tests that need a processor. At the end, by themselves, they would make all wait.
@@ -7,6 +7,11 @@ tests that need a processor. At the end, by themselves, they would make all wait
 from __future__ import annotations
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# An example that takes long on a busy machine is no failure.
+settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("unhurried")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

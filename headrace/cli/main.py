@@ -139,7 +139,7 @@ def main() -> None:
         _end(_named(error))
     except KeyboardInterrupt:
         sys.exit(Exit.INTERRUPTED)
-    except Exception as error:  # noqa: BLE001 - a traceback helps nobody who runs a command
+    except Exception as error:  # noqa: BLE001 - a traceback is of no use to who runs a command
         if os.environ.get("HEADRACE_LOG_LEVEL") == "debug" or _asks_for_debug(sys.argv):
             traceback.print_exception(error)
         _end(unforeseen(error))

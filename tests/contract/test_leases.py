@@ -563,7 +563,6 @@ def test_model(backend: Backend) -> None:
         settings=settings(
             max_examples=40 if quick else 15,
             stateful_step_count=40 if quick else 25,
-            deadline=None,
             suppress_health_check=list(HealthCheck),
         ),
     )

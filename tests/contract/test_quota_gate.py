@@ -80,14 +80,13 @@ def test_failures_open_the_breaker_and_probes_close_it(open_any: Callable[..., G
     gate = open_any()
     changes: list[BreakerChange] = []
     gate.on_breaker_change(changes.append)
-    answer(gate, 503, times=5)
-    assert gate.status().health == "open"
     began = time.monotonic()
+    answer(gate, 503, times=5)
     answer(gate, 200, times=3)
-    assert time.monotonic() - began >= 0.19
+    # The cooldown passed in between, whatever of it this process spent waiting for a processor.
+    assert time.monotonic() - began >= QUICK.cooldown_s
     assert [change.after for change in changes] == [Phase.OPEN, Phase.HALF_OPEN, Phase.CLOSED]
     assert changes[0].failures == 5
-    assert gate.counters.waited_s["breaker"] >= 0.19
 
 
 def test_time_outs_and_broken_answers_count_as_failures(open_any: Callable[..., Gate]) -> None:
@@ -127,21 +126,21 @@ def test_an_outage_survives_a_restart(open_any: Callable[..., Gate]) -> None:
 
 def test_waits_through_an_outage_up_to_the_limit(open_any: Callable[..., Gate]) -> None:
     gate = open_any(BreakerConfig(cooldown_s=60), outage_limit_s=0.3)
-    answer(gate, 500, times=5)
     began = time.monotonic()
+    answer(gate, 500, times=5)
+    assert gate.status().health == "open"
     with pytest.raises(OutageError), gate.admit():
         pass
-    assert 0.29 <= time.monotonic() - began < 5
+    assert 0.3 <= time.monotonic() - began < 30
 
 
 def test_a_deadline_within_the_cooldown_is_refused_at_once(open_any: Callable[..., Gate]) -> None:
     gate = open_any(BreakerConfig(cooldown_s=60))
     answer(gate, 500, times=5)
-    began = time.monotonic()
-    with pytest.raises(PermitTimeout) as caught, gate.admit(timeout_s=20):
+    with pytest.raises(PermitTimeout) as caught, gate.admit(timeout_s=50):
         pass
-    assert time.monotonic() - began < 5
     assert caught.value.cause == "breaker"
+    # What is left of the cooldown: after a wait it would be less.
     assert caught.value.wait_s > 50
 
 
@@ -185,11 +184,18 @@ def test_only_what_the_server_did_is_its_failure(
 def test_a_stop_ends_a_wait_for_the_breaker(open_any: Callable[..., Gate]) -> None:
     gate, stop = open_any(BreakerConfig(cooldown_s=60)), StopEvent()
     answer(gate, 500, times=5)
-    threading.Timer(0.1, stop.set).start()
-    began = time.monotonic()
+
+    def stop_a_wait() -> None:
+        while gate.waiting_for() is None:
+            time.sleep(0.005)
+        stop.set()
+
+    stopper = threading.Thread(target=stop_a_wait)
+    stopper.start()
     with pytest.raises(Stopped), gate.admit(stop=stop):
         pass
-    assert time.monotonic() - began < 5
+    stopper.join()
+    assert 0 < gate.counters.waited_s["breaker"] < 30
 
 
 def test_half_open_lets_one_of_many_threads_go_at_a_time(open_any: Callable[..., Gate]) -> None:
@@ -250,12 +256,12 @@ def test_a_cancelled_coroutine_gives_its_wish_back(open_any: Callable[..., Gate]
 
     began = time.monotonic()
     asyncio.run(main())
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 30
 
 
 def test_a_coroutine_that_queues_for_a_thread_is_cancelled_at_once(tmp_path: Path) -> None:
     async def main() -> float:
-        with open_gate(tmp_path, QuotaConfig(name="slow", rates="1/3s")) as gate:
+        with open_gate(tmp_path, QuotaConfig(name="slow", rates="1/m")) as gate:
             waiting = [asyncio.create_task(gate.admit().__aenter__()) for _ in range(100)]
             await asyncio.sleep(0.3)
             began = time.monotonic()
@@ -268,35 +274,31 @@ def test_a_coroutine_that_queues_for_a_thread_is_cancelled_at_once(tmp_path: Pat
             await asyncio.gather(*waiting, return_exceptions=True)
             return took_s
 
-    assert asyncio.run(main()) < 0.5
+    assert asyncio.run(main()) < 30
 
 
 def test_a_coroutine_whose_permit_became_void_waits_beside_the_loop(tmp_path: Path) -> None:
-    async def main() -> tuple[float, float]:
-        longest_s = 0.0
+    async def main() -> int:
+        turns = 0
 
         async def watch() -> None:
-            nonlocal longest_s
+            nonlocal turns
             while True:
-                began = time.monotonic()
                 await asyncio.sleep(0.01)
-                longest_s = max(longest_s, time.monotonic() - began)
+                turns += 1
 
         with open_gate(tmp_path, QuotaConfig(name="slow", rates="1/s")) as gate:
             async with gate.admit() as admission:
                 time.sleep(0.1)  # the loop is held up, longer than the permit's guard
-                gate.take()  # and somebody else has the next one
+                gate.take()  # and another caller has the next one
                 watching = asyncio.create_task(watch())
-                began = time.monotonic()
                 await admission.about_to_send()
-                waited_s = time.monotonic() - began
                 admission.answered(200)
             watching.cancel()
-        return waited_s, longest_s
+        return turns
 
-    waited_s, longest_s = asyncio.run(main())
-    assert waited_s > 0.8
-    assert longest_s < 0.5
+    # It waits a second for its new permit; the loop goes round meanwhile.
+    assert asyncio.run(main()) > 3
 
 
 def test_no_time_to_wait_takes_what_is_there(tmp_path: Path) -> None:

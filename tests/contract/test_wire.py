@@ -307,7 +307,7 @@ def test_a_silent_server_is_not_waited_for_for_ever(serve: Serve) -> None:
 
     with pytest.raises(Silent):
         pool.ask(GET)
-    assert 0.2 < time.monotonic() - began < 2
+    assert 0.2 < time.monotonic() - began < 30
     assert len(server.requests) == 1
 
 

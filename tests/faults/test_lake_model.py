@@ -116,6 +116,5 @@ TestLake = LakeMachine.TestCase
 TestLake.settings = settings(
     max_examples=30,
     stateful_step_count=20,
-    deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )

@@ -111,7 +111,7 @@ def test_trouble_for_ever_ends_within_the_limit(proxy: S3Proxy, prefix: str) -> 
         store.put_if_absent("a/part", b"x")
 
     error = caught.value
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 30
     assert error.attempts == len(proxy.requests("PUT", "part")) > 1
     assert (error.action, error.place) == ("PutObject", f"s3://{BUCKET}/{prefix}/a/part")
     assert list(store.entries("a/")) == []
@@ -136,7 +136,7 @@ def test_a_stop_ends_the_wait_between_attempts(proxy: S3Proxy, prefix: str) -> N
 
     with pytest.raises(Stopped):
         store.put("a/part", b"x")
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 25
 
 
 def test_a_missing_permission_is_named_at_once(proxy: S3Proxy, prefix: str) -> None:

@@ -53,7 +53,7 @@ class Alarm:
         after: events that begin the wait; empty for an alarm that goes off at once.
         within: how long the wait is.
         subject, body: of the message, as Jinja templates over the event.
-        per: the labels by which events are told apart; each has its own wait.
+        per: the labels that group events; each value has its own wait.
         of_our_flows: whether only events about runs of `FLOWS` count.
     """
 

@@ -1,14 +1,15 @@
 """The deployments of `prefect.yaml`, served on this machine by `headrace up`.
 
 `prefect deploy --all` reads the same file: it is the only list. The parts, in the order in which
-they are at work:
+they run:
 
 - `plan`: the file, read and checked;
-- `serving`: what `up` starts beside the managed server, and how it waits until that is ready;
-- `supervisor`: that process. It keeps the next one alive, and leaves nothing behind;
+- `serving`: what `up` starts beside the managed server, how it waits until that is ready, and the
+  schedules;
+- `supervisor`: that process. It restarts the next one when it dies, and leaves nothing behind;
 - `runner`: registers deployments, blocks and alarms, then starts the runs that are due;
-- `registering`, `leftovers`: what the runner tells the server before it begins;
-- `note`: what the two have to tell `up` and `status`.
+- `registering`: deployments and schedules on the server; runs that a dead runner left behind.
 
-Only `runner`, `registering` and `leftovers` import Prefect.
+What supervisor and runner report to `up` and `status` is a `ServingNote` in the state folder. Only
+`runner` and `registering` import Prefect.
 """

@@ -32,7 +32,7 @@ class PlanUnusable(ConfigurationError):
 
 
 class _Section(BaseModel):
-    """What is written in a file by hand: a field that nobody knows is a mistake."""
+    """What is written in a file by hand: an unknown field is a mistake."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

@@ -251,7 +251,7 @@ async def withdraw(client: PrefectClient, deployments: Iterable[UUID]) -> None:
         try:
             await client.delete_deployment(deployment_id)
         except ObjectNotFound:
-            # Somebody was quicker.
+            # It is deleted already.
             continue
 
 

@@ -37,7 +37,7 @@ _PLAN_LOOK_S = 2.0
 
 
 class Serving:
-    """What one runner serves, and what it tells of it.
+    """What one runner serves, and its note about that.
 
     Args:
         folder: the state folder.
@@ -58,8 +58,8 @@ class Serving:
         )
         self._served: dict[UUID, str] = {}
 
-    def tell(self, *, problem: str = "") -> None:
-        """Say what is served, or why nothing is."""
+    def report(self, *, problem: str = "") -> None:
+        """Write the note: what is served, or why nothing is."""
         served = sorted(self._served.values())
         note = msgspec.structs.replace(self._note, deployments=served, problem=problem)
         write_note(self._folder, note)
@@ -80,10 +80,10 @@ class Serving:
         for deployment_id, name in served.items():
             runner._deployment_registry.register_deployment(deployment_id, name)
         self._served = served
-        self.tell()
+        self.report()
 
     async def follow_plan(self, client: PrefectClient, runner: Runner) -> None:
-        """Register the plan anew whenever its file has changed."""
+        """Register the plan again whenever its file has changed."""
         seen = _changed_at(self.plan_path)
         while True:
             await asyncio.sleep(_PLAN_LOOK_S)
@@ -104,7 +104,7 @@ class Serving:
 
 
 async def serve(serving: Serving, port: int) -> None:
-    """Register everything once the server answers, then start what is due until told to end.
+    """Register everything once the server answers, then start what is due until a signal.
 
     Raises:
         HeadraceError: the plan cannot be used.
@@ -144,7 +144,7 @@ async def _wait_for_server(port: int) -> None:
 
 
 def end_with_parent(parent: int) -> None:
-    """Ask this process to end when the supervisor is gone: nobody would look after it."""
+    """End this process when the supervisor is gone: its runs would be unsupervised."""
 
     def watch() -> None:
         while os.getppid() == parent:
@@ -167,7 +167,7 @@ def _say(line: str) -> None:
 
 
 def main(home: str, plan: str, folder: str) -> None:
-    """Serve until told to end; a problem that a person has to solve becomes a note and an exit."""
+    """Serve until a signal; a problem that a person has to solve becomes a note and an exit."""
     parent = os.getppid()
     os.chdir(folder)
     state = StateFolder(Path(home))
@@ -179,12 +179,12 @@ def main(home: str, plan: str, folder: str) -> None:
         end_with_parent(parent)
         asyncio.run(serve(serving, port))
     except HeadraceError as error:
-        serving.tell(problem=str(error))
+        serving.report(problem=str(error))
         _say(str(error))
         sys.exit(1)
     except Exception as error:
         lines = str(error).splitlines() or [""]
-        serving.tell(problem=f"{type(error).__name__}: {lines[0][:300]}")
+        serving.report(problem=f"{type(error).__name__}: {lines[0][:300]}")
         raise
 
 

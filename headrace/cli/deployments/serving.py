@@ -62,7 +62,7 @@ def serving_environment(
     """The whole environment of the serving process and of the runs it starts."""
     path = [str(plan.parent), *filter(None, [environ.get("PYTHONPATH")])]
     return {
-        # Every line of a run is in the UI; the log keeps what somebody has to look at.
+        # Every line of a run is in the UI; the log keeps warnings and errors.
         "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "WARNING",
         **environ,
         **client_environment(port, environ),

@@ -1,8 +1,8 @@
 """The serving process: `python -m headrace.cli.deployments.supervisor HOME PLAN FOLDER`.
 
 Keeps the runner alive (see `runner`), whatever ends it: an API that was away for too long, a kill,
-too little memory. What a runner that died left running is ended first, so that no run is at work
-without somebody who looks after it. Ends when told to, and when `down` no longer knows it.
+too little memory. What a runner that died left running is ended first, so that no run goes on
+unsupervised. Ends at a signal, and when `down` has no record of it any more.
 
 Needs nothing but the standard library and psutil: some 25 MB beside the runner's 150.
 """
@@ -25,7 +25,7 @@ from headrace.cli.server.state import DEPLOYMENTS, ServingNote, StateFolder, rea
 
 _LOOK_EVERY_S = 1.0
 _LOOKS_BEFORE_THE_END = 3
-#: A runner that lived this long begins anew at once; others wait twice as long each time.
+#: A runner that lived this long is restarted at once; others wait twice as long each time.
 _GOOD_LIFE_S = 60.0
 _LONGEST_PAUSE_S = 30.0
 #: How long the runner may take to end its runs, which keep what is complete (8 s at most).
@@ -33,7 +33,7 @@ _END_TIMEOUT_S = 20.0
 
 
 class Supervisor:
-    """Starts `command` again and again until told to end.
+    """Starts `command` again and again until `end`.
 
     Args:
         folder: the state folder, with the note on this process.
@@ -73,7 +73,7 @@ class Supervisor:
                 return
             lived_s = self._monotonic() - began
             pause_s = 1.0 if lived_s > _GOOD_LIFE_S else min(2 * pause_s, _LONGEST_PAUSE_S)
-            self._tell(f"the runner ended with {child.returncode}; again in {pause_s:g} s")
+            self._report(f"the runner ended with {child.returncode}; again in {pause_s:g} s")
             self._over.wait(pause_s)
 
     def _watch(self, child: subprocess.Popen[bytes]) -> None:
@@ -93,7 +93,7 @@ class Supervisor:
             child.wait()
 
     def _is_unknown(self) -> bool:
-        """Whether for three looks in a row nobody has had a note on this process."""
+        """Whether three looks in a row found no record of this process."""
         now = self._monotonic()
         if now < self._next_look:
             return False
@@ -103,7 +103,7 @@ class Supervisor:
         self._unknown_looks = 0 if known else self._unknown_looks + 1
         return self._unknown_looks >= _LOOKS_BEFORE_THE_END
 
-    def _tell(self, line: str) -> None:
+    def _report(self, line: str) -> None:
         sys.stderr.write(f"supervisor: {line}\n")
         sys.stderr.flush()
         note = read_note(self._folder, self._token) or ServingNote(token=self._token)
@@ -112,7 +112,7 @@ class Supervisor:
 
 
 def main(home: str, plan: str, folder: str) -> None:
-    """Serve until told to end."""
+    """Serve until a signal."""
     token = os.environ[TOKEN_VARIABLE]
     runner = [sys.executable, "-m", "headrace.cli.deployments.runner", home, plan, folder]
     supervisor = Supervisor(StateFolder(Path(home)), token, runner)

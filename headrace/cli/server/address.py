@@ -73,7 +73,7 @@ def _listen_on(port: int) -> socket.socket:
 
 
 def is_healthy(port: int, *, timeout_s: float = 1.0) -> bool:
-    """Tell whether a Prefect API on `port` says within `timeout_s` that it is well."""
+    """Whether a Prefect API on `port` reports within `timeout_s` that it is healthy."""
     return _get(port, "/api/health", timeout_s) is True
 
 

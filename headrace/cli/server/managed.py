@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 START_TIMEOUT_S = 120.0
 #: How long a server that lives may owe an answer before it is taken for stuck and replaced.
 ANSWER_TIMEOUT_S = 30.0
-#: How long a server told to end may take to write down what it knows (see `serving`: 20 s, and 3 s
+#: How long a server may take to record its events before it ends (see `launch`: 20 s, and 3 s
 #: for open pages), and how long one that is stuck or never came up may take.
 _END_TIMEOUT_S = 30.0
 # A run that is over does not wait for long: an unused server ends by itself.
@@ -127,7 +127,7 @@ class ManagedServer:
         return None if record is None else RunningServer(record, started_now=False)
 
     def in_use_now(self) -> bool:
-        """Tell whether some command uses the server at this moment."""
+        """Whether some command uses the server at this moment."""
         return not self._users.is_unused()
 
     def up(self, *, port: int | None = None, beside: Sequence[Beside] = ()) -> RunningServer:
@@ -135,8 +135,8 @@ class ManagedServer:
 
         Args:
             port: where it has to listen; by default where it did last, else 4200, else anywhere.
-            beside: what has to run beside it. Started while the server starts, and anew if it is
-                gone or was started for a server on another port; otherwise left alone.
+            beside: what has to run beside it. Started while the server starts, and restarted if
+                it is gone or was started for a server on another port.
 
         Raises:
             PortTakenError: `port` is in use by someone else.
@@ -229,7 +229,7 @@ class ManagedServer:
                 something useful in the seconds until then. Not called when it already runs.
         """
         try:
-            # A user first and a starter second, so that nobody stops what we are about to use.
+            # A user first and a starter second, so that no command stops what we are about to use.
             with self._users.held():
                 with self._controlled():
                     server = self._running_or_started(kept=False, while_starting=while_starting)
@@ -242,7 +242,7 @@ class ManagedServer:
         record = process.running()
         if record is not None and record.port == port:
             return record
-        # One that was killed may have left children; without this nobody would know of them.
+        # One that was killed may have left children; without this there would be no record of them.
         process.stop(grace_s=_END_TIMEOUT_S)
         environment = beside.environment(port or 0)
         return process.start(beside.command, environment=environment, port=port)

@@ -2,7 +2,7 @@
 
 A pid alone says little: the process may be dead and its number another's. So each process of ours
 carries a random token in its environment, which its children inherit: who carries it is ours,
-whatever the clock did meanwhile, and nobody else is ever signalled.
+whatever the clock did meanwhile, and no other process is ever signalled.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class ProcessStopError(ManagedProcessError):
 class NamedProcess:
     """One process under a name, for example `server`, of which at most one runs per state folder.
 
-    Not locked: whoever starts or stops holds `StateFolder.control_lock`.
+    Not locked: a caller of `start` or `stop` holds `StateFolder.control_lock`.
     """
 
     def __init__(
@@ -147,7 +147,7 @@ class NamedProcess:
 
 
 def end_others_carrying(token: str, *, grace_s: float) -> bool:
-    """End whatever carries this token, except the process that asks; tell if there was anything."""
+    """End whatever carries this token, except the calling process; return whether there was any."""
     others = _all_carrying(token)
     _signal_and_wait(others, "terminate", grace_s)
     _signal_and_wait(_all_carrying(token), "kill", 5.0)

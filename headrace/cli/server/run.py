@@ -49,7 +49,7 @@ class RunApi:
 
 
 def say_on_stderr(line: str) -> None:
-    """Tell a person something without touching stdout, which belongs to `--json`."""
+    """One line for people; not on stdout, which belongs to `--json`."""
     if logs_are_json():
         log.info("%s", line)
         return

@@ -45,11 +45,11 @@ class ProcessRecord(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         name: what it is to us, for example `server`.
         pid: its process id, which the system may long have given to another.
-        token: what tells it from such another; the process carries it in its environment.
+        token: identifies it, since a pid may be reused; the process has it in its environment.
         started_at: seconds since the epoch, UTC.
         port: the loopback port it listens on; of what runs beside the server, the server's.
         kept: it stays until `headrace down`; otherwise it ends with its last user.
-        ending: it has begun to end, though it may still answer; nobody is to use it any more.
+        ending: it has begun to end, though it may still answer; it must not be used any more.
     """
 
     name: str
@@ -87,7 +87,7 @@ class StateFolder:
 
     @property
     def control_lock(self) -> Path:
-        """Held by whoever starts or stops something here."""
+        """Held while something is started or stopped here."""
         return self.path / "control.lock"
 
     @property
@@ -110,8 +110,8 @@ class StateFolder:
     def read_record(self, name: str) -> ProcessRecord | None:
         """Return the note on the process `name`.
 
-        None when there is none, or none that can be read: a server nobody has a note on ends by
-        itself (see `launch`), so that nothing is lost by starting another.
+        None when there is none, or none that can be read: a server without a record ends by itself
+        (see `launch`), so that nothing is lost by starting another.
         """
         try:
             return msgspec.json.decode(self.record_path(name).read_bytes(), type=ProcessRecord)
@@ -186,7 +186,7 @@ class UsersLock:
             yield
 
     def is_unused(self) -> bool:
-        """Tell whether no process is a user now."""
+        """Whether no process is a user now."""
         with open_lock(self._path) as descriptor:
             # Another that asks the same at this very moment looks like a user; ask again.
             for _ in range(3):
@@ -209,7 +209,7 @@ class ServingNote(msgspec.Struct, frozen=True, kw_only=True):
         plan: the file they come from.
         folder: where runs work; a relative `lake` is relative to it.
         problem: why nothing is served, if so.
-        restarts: how often the supervisor had to start the runner anew.
+        restarts: how often the supervisor had to restart the runner.
     """
 
     token: str

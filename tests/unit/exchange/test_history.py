@@ -37,13 +37,13 @@ def test_a_history_from_id_1_costs_one_request_beside_the_newest_and_a_late_one_
     assert late.requests <= 33
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.sets(st.integers(1, 100_000), min_size=1, max_size=60))
 def test_the_first_id_of_sparse_histories(ids):
     assert first_of(FakeClient(ids), max(ids)) == min(ids)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     st.one_of(
         st.sets(st.integers(1, 50_000), min_size=1, max_size=200),

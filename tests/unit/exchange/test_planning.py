@@ -4,7 +4,7 @@ import itertools
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.coverage import EMPTY, IntervalSet
@@ -33,7 +33,6 @@ sizings = st.builds(
 )
 
 
-@settings(deadline=None)
 @given(ranges, sizings)
 def test_chunks_cover_what_is_missing_once_each_in_order(missing, sizing):
     chunks = list(plan_chunks(missing, sizing))
@@ -42,7 +41,6 @@ def test_chunks_cover_what_is_missing_once_each_in_order(missing, sizing):
     assert [chunk.lo for chunk in chunks] == sorted(chunk.lo for chunk in chunks)
 
 
-@settings(deadline=None)
 @given(ranges, sizings)
 def test_no_chunk_crosses_a_cell_and_borders_between_chunks_lie_on_the_page_grid(missing, sizing):
     cell = sizing.cell_pages * PAGE_LIMIT
@@ -53,7 +51,6 @@ def test_no_chunk_crosses_a_cell_and_borders_between_chunks_lie_on_the_page_grid
         assert chunk.pages == page_count(chunk.lo, chunk.hi) <= sizing.most
 
 
-@settings(deadline=None)
 @given(ranges, sizings)
 def test_the_pages_of_the_chunks_are_those_of_the_plan(missing, sizing):
     # No border costs a request: the sum over chunks is the number of grid pages touched.
@@ -76,7 +73,6 @@ def test_the_more_chunks_are_in_flight_the_smaller_each_is(in_flight, most):
     assert most / 2 < largest <= most
 
 
-@settings(deadline=None)
 @given(ranges, ranges, sizings, sizings, st.integers(1, 600_000))
 def test_chunks_of_any_two_plans_lie_in_each_other_or_apart(one, other, sizing, likewise, newest):
     likewise = replace(likewise, cell_pages=sizing.cell_pages)

@@ -26,7 +26,7 @@ def walked(ids, span, *, seen=(), **other):
     return client, result
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(id_sets, st.data())
 def test_the_rows_are_exactly_the_ids_of_the_span(ids, data):
     hi = data.draw(st.integers(min(ids), max(ids)))
@@ -54,7 +54,7 @@ def test_what_a_page_showed_is_not_asked_for_again():
     assert result.trades.column("trade_id").to_pylist() == sorted(ids)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(id_sets, st.data())
 def test_pages_that_were_seen_change_nothing_but_the_number_of_requests(ids, data):
     hi = data.draw(st.integers(min(ids), max(ids)))

@@ -2,7 +2,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.vaults import body, dashboard, new_vault, store
 
@@ -20,7 +20,6 @@ from headrace.looker.vault import Vault, VaultOfAnother, item_of
 _IDS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=300)
 
 
-@settings(deadline=None)
 @given(_IDS, _IDS)
 def test_names_are_one_to_one_even_where_case_is_folded(one: str, other: str) -> None:
     name = file_name(one)

@@ -211,7 +211,7 @@ ANSWERED = st.tuples(st.integers(0, 23), st.integers(1, 10), st.integers(0, 999)
 )
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(
     answered=st.lists(ANSWERED, max_size=6),
     last_page_until=st.integers(24_001, NEWEST) | st.none(),

@@ -114,7 +114,7 @@ def overfull(departures: list[int], limit: int, length: int) -> list[int]:
     ]
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 @example(seed=0, processes=1, callers=24, rates="1/s", burst=None)
 @given(
     seed=st.integers(0, 2**32),
@@ -133,7 +133,7 @@ def test_no_window_holds_more_than_its_limit(
         assert overfull(world.departures, rate.limit, rate.interval_ms * MS) == []
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 @given(
     seed=st.integers(0, 2**32),
     processes=st.integers(1, 5),

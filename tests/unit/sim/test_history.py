@@ -175,7 +175,7 @@ def test_a_block_over_midnight_has_both_dates() -> None:
     assert days == {"2023-11-14", "2023-11-15"}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     lo=st.integers(1, 30_000),
     length=st.integers(0, 3000),
