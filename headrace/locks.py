@@ -3,7 +3,7 @@
 A lock ends with its holder, however that dies. But a holder that is stopped (SIGSTOP, a debugger)
 keeps its locks for as long as it is stopped, and flock itself knows no time-out. So a process waits
 here for a limited time, logs which process it waits for, and fails with the commands that wake or
-end that process. The kernel lists the holders (`proc_locks(5)`): nothing has to be written into a file.
+end that process. The kernel lists the holders (`proc_locks(5)`): no file has to name them.
 
 `docs/locks.md` lists every lock: its file, its holders, how long one waits for it, and what then.
 """
