@@ -190,7 +190,8 @@ class Documents:
 
     def _forget_registration(self, _attempt: RetryCallState) -> None:
         """Register again before the next attempt: the database may be another one by then."""
-        self._kind._block_type_id = self._kind._block_schema_id = None
+        with _REGISTERING:  # not while another thread registers, which would find no ids then
+            self._kind._block_type_id = self._kind._block_schema_id = None
 
     def _document_id(self, client: SyncPrefectClient, name: str) -> UUID | None:
         try:

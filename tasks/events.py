@@ -18,6 +18,9 @@ _PHASES = {Phase.OPEN: "opened", Phase.HALF_OPEN: "probing", Phase.CLOSED: "clos
 
 #: Gaps of one product that have an event each; the report has them all.
 MOST_GAPS = 20
+#: What only the listeners within the process hear of a product. That one is unchanged, `up-to-date`
+#: says of every product that is complete.
+NO_EVENTS = {"unchanged"}
 #: Problems of a log, of one kind, that have an event each; the report has them all.
 MOST_PROBLEMS = 20
 
@@ -50,7 +53,8 @@ def emit_of_product(happened: str, facts: Mapping[str, object]) -> None:
 
 def emit_and_log(happened: str, facts: Mapping[str, object]) -> None:
     """An event of a product's job: to Prefect, and as a line of the log."""
-    emit_of_product(happened, facts)
+    if happened not in NO_EVENTS:
+        emit_of_product(happened, facts)
     log_event(happened, facts)
 
 

@@ -85,6 +85,8 @@ def plan_product(run: str, product: str) -> PlanReceipt:
 def _pulled(run: Run, product: str, *, above: int = 0) -> ProductReceipt:
     job = run.new_job(product)
     try:
+        if not job.has_work():
+            return job.receipt()
         with job.turns.at_work(
             run.request.planner,
             run.id,
@@ -92,7 +94,7 @@ def _pulled(run: Run, product: str, *, above: int = 0) -> ProductReceipt:
             replaces=run.request.full_refresh,
             stop=run.stop,
             on_lost=job.lease_lost,
-            above=above,
+            above=max(above, job.noted_token),
         ) as lease:
             job.prepare(lease)
             _map_chunks(run, job)

@@ -12,6 +12,7 @@ from blocks.resolve import exchange_of, lake_of, quota_of
 from headrace.exchange.planning import Sizing
 from headrace.exchange.source import Source
 from headrace.lake import RawLake
+from headrace.lake.listed import Listings
 from headrace.leases import LeaseStore, open_leases
 from headrace.logs import hide
 from headrace.products.choice import Chosen, to_fetch
@@ -41,6 +42,7 @@ class Run(QuotaRun[PullRequest]):
     lake: RawLake
     leases: LeaseStore
     checkpoints: BlockCheckpoints
+    listings: Listings
     progress: RunProgress
     jobs: dict[str, ProductJob] = field(default_factory=dict)
     task_runs: dict[str, str] = field(default_factory=dict)
@@ -91,6 +93,7 @@ class Run(QuotaRun[PullRequest]):
             leases=self.leases,
             progress=self.progress,
             stop=self.over,
+            listings=self.listings,
             listener=self._tell,
         )
         self.jobs[product] = job
@@ -151,6 +154,7 @@ def open_run(request: PullRequest) -> Iterator[Run]:
         gate.on_breaker_change(emit_breaker_change)
         client = exchange.open_source(gate, max_connections=MAX_IN_FLIGHT, stop=stop)
         opened.callback(client.close)
+        raw = lake.raw(EXCHANGE)
         run = Run(
             id=begun.run_id,
             request=request,
@@ -159,9 +163,10 @@ def open_run(request: PullRequest) -> Iterator[Run]:
             settings=settings,
             client=client,
             gate=gate,
-            lake=lake.raw(EXCHANGE),
+            lake=raw,
             leases=open_leases(settings.lease_location),
             checkpoints=BlockCheckpoints(lake.location, stop=stop),
+            listings=Listings(raw, request.products),
             progress=pull_progress(),
             stop=stop,
             rates=quota.rates,

@@ -13,7 +13,9 @@ from queue import Empty, SimpleQueue
 from typing import Any, Generic, TypeVar
 
 from prefect import Task, unmapped
+from prefect.client.schemas import State
 from prefect.futures import PrefectConcurrentFuture
+from prefect.results import ResultRecord  # type: ignore[attr-defined]
 from prefect.task_runners import ThreadPoolTaskRunner
 
 from headrace.stopping import StopEvent
@@ -77,8 +79,19 @@ def map_in_waves(
             yield None
             continue
         out.remove(future)
-        called_off = future.wrapped_future.cancelled()
-        yield Ended(call, None if called_off else future.result(raise_on_failure=False))
+        yield Ended(call, None if future.wrapped_future.cancelled() else _outcome(future))
+
+
+def _outcome(future: PrefectConcurrentFuture[Any]) -> Any:
+    """What a task run that ended returned or raised.
+
+    A result that is at hand is taken as it is: for each one, Prefect would start a coroutine in
+    another thread and wait for it.
+    """
+    state = future.wrapped_future.result()
+    if isinstance(state, State) and isinstance(state.data, ResultRecord):
+        return state.data.result
+    return future.result(raise_on_failure=False)
 
 
 def _call_off(out: Iterable[PrefectConcurrentFuture[Any]]) -> None:

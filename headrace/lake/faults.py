@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal, TypeVar
 
 from headrace.lake.exceptions import StoreDenied, StoreError, StoreFull, StoreUnavailable
 from headrace.lake.store import Guard, Store, StoredObject, unguarded
 
-Action = Literal["put", "put_if_absent", "get", "tail", "exists", "entries", "delete"]
+Action = Literal["put", "put_if_absent", "get", "tail", "exists", "entries", "listings", "delete"]
 T = TypeVar("T")
 
 
@@ -112,6 +112,10 @@ class FaultyStore:
     def entries(self, prefix: str) -> Iterator[StoredObject]:
         """See `Store.entries`."""
         return self._meet("entries", prefix, lambda: self._inner.entries(prefix))
+
+    def listings(self, prefixes: Iterable[str]) -> Iterator[dict[str, list[StoredObject]]]:
+        """See `Store.listings`."""
+        return self._meet("listings", "", lambda: self._inner.listings(prefixes))
 
     def folders(self, prefix: str) -> list[str]:
         """See `Store.folders`; never fails by itself."""

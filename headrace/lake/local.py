@@ -14,7 +14,7 @@ import errno
 import os
 import re
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -100,6 +100,11 @@ class LocalStore:
                     # The time of the rename, which nobody can set, not that of the writing.
                     changed_us = found.st_ctime_ns // 1_000
                     yield StoredObject(prefix + entry.name, found.st_size, changed_us)
+
+    def listings(self, prefixes: Iterable[str]) -> Iterator[dict[str, list[StoredObject]]]:
+        """See `Store.listings`: a folder each."""
+        for prefix in sorted(prefixes):
+            yield {prefix: list(self.entries(prefix))}
 
     def folders(self, prefix: str) -> list[str]:
         """See `Store.folders`."""

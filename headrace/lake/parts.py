@@ -9,7 +9,7 @@ from itertools import pairwise
 from headrace.coverage import IntervalSet
 from headrace.lake.encoding import PartFooter
 from headrace.lake.grid import Grid
-from headrace.lake.names import PartName
+from headrace.lake.names import FORMER_ASIDE, PartName
 from headrace.lake.store import StoredObject
 
 
@@ -103,6 +103,13 @@ class PartListing:
     def coverage(self) -> IntervalSet:
         """The ids that are answered for."""
         return IntervalSet.from_ranges((part.lo, part.hi) for part in self.parts)
+
+    @property
+    def to_sweep(self) -> bool:
+        """Whether a sweep would remove or move any of it."""
+        return bool(self.hidden) or any(
+            key.rpartition("/")[2].startswith(FORMER_ASIDE) for key in self.foreign
+        )
 
     def between(self, lo: int, hi: int) -> tuple[Part, ...]:
         """The parts that share an id with [lo, hi], by rising range."""

@@ -71,7 +71,7 @@ class RawLake:
         self.store = store
         self.exchange = canonical_exchange(exchange)
         self.grid = grid
-        self._readers = readers
+        self.readers = readers
 
     def under(self, guard: Guard) -> RawLake:
         """The same lake, in which nothing is stored, replaced or removed unless `guard` allows it.
@@ -80,7 +80,7 @@ class RawLake:
             guard: raises when nothing may be changed any more, as `Lease.check_time` does.
         """
         store = GuardedStore(self.store, guard)
-        return RawLake(store, self.exchange, self.grid, readers=self._readers)
+        return RawLake(store, self.exchange, self.grid, readers=self.readers)
 
     def products(self) -> list[str]:
         """The products that the lake has a folder for, sorted."""
@@ -89,6 +89,19 @@ class RawLake:
     def parts(self, product: str) -> PartListing:
         """What the names say about `product`: one listing, no file is opened."""
         return PartListing.of(self.store.entries(product_prefix(self.exchange, product)), self.grid)
+
+    def listings(self, products: Iterable[str]) -> Iterator[dict[str, PartListing]]:
+        """The same of many products, with as few requests as the store can do it.
+
+        Yields what each request completes. In a store that does not list by rising key a product
+        may show fewer parts than it has.
+        """
+        folders = {product_prefix(self.exchange, product): product for product in products}
+        for known in self.store.listings(folders):
+            yield {
+                folders[prefix]: PartListing.of(objects, self.grid)
+                for prefix, objects in known.items()
+            }
 
     def coverage(self, product: str) -> IntervalSet:
         """The ids of `product` that are answered for: stored, or proven absent."""
@@ -244,7 +257,7 @@ class RawLake:
             PartUnreadable: if it is not a whole part, or its footer is that of another.
         """
         place = self.store.place(part.key)
-        table, footer = decode_part(self.store.get(part.key), place)
+        table, footer = decode_part(self._content(part), place)
         _check_range(part, footer, place)
         return table, footer
 
@@ -285,10 +298,10 @@ class RawLake:
     def described(self, part: Part) -> tuple[PartFooter, pq.FileMetaData]:
         """The same with Parquet's own metadata, whose statistics tell of the columns."""
         place = self.store.place(part.key)
-        tail = self.store.tail(part.key, _TAIL_BYTES)
+        tail = self._tail(part, _TAIL_BYTES)
         size = footer_size(tail, place)
         if size > len(tail):
-            tail = self.store.tail(part.key, size)
+            tail = self._tail(part, size)
         metadata = decode_metadata(tail, place)
         footer = decode_footer(metadata.metadata, place)
         _check_range(part, footer, place)
@@ -303,7 +316,7 @@ class RawLake:
         all of them. Failures of the store itself are raised.
         """
         parts = list(parts)
-        with ThreadPoolExecutor(self._readers, thread_name_prefix="footers") as pool:
+        with ThreadPoolExecutor(self.readers, thread_name_prefix="footers") as pool:
             yield from zip(parts, pool.map(self._footer_or_error, parts), strict=True)
 
     def newest(self, product: str) -> NewestTrade | None:
@@ -341,6 +354,12 @@ class RawLake:
     def sweep(self, product: str) -> SweepReceipt:
         """Remove what killed runs left; see `headrace.lake.upkeep.sweep`."""
         return upkeep.sweep(self, product)
+
+    def _content(self, part: Part) -> bytes:
+        return self.store.get(part.key)
+
+    def _tail(self, part: Part, size_bytes: int) -> bytes:
+        return self.store.tail(part.key, size_bytes)
 
     def _name(self, product: str, lo: int, hi: int, *, rows: int) -> PartName:
         try:

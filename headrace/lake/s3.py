@@ -11,7 +11,8 @@ key answers 403, which is reported as a missing permission.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
@@ -173,6 +174,32 @@ class S3Store:
                     changed_us = round(changed.timestamp() * 1e6) if changed else 0
                     yield StoredObject(key, item["Size"], changed_us)
 
+    def listings(self, prefixes: Iterable[str]) -> Iterator[dict[str, list[StoredObject]]]:
+        """See `Store.listings`: 1,000 objects a request, whatever prefixes they are under.
+
+        What lies between two prefixes is passed over, so that it takes no more requests than a
+        listing of each.
+        """
+        wanted = sorted(set(prefixes))
+        found: dict[str, list[StoredObject]] = defaultdict(list)
+        left, after = deque(wanted), ""
+        while left:
+            after = max(after, left[0])
+            page = self._page_after(_shared_start(wanted[0], wanted[-1]), after)
+            for item in page.get("Contents", ()):
+                after = item["Key"][len(self._prefix) :]
+                folder, _, name = after.rpartition("/")
+                if name:
+                    found[f"{folder}/"].append(StoredObject(after, item["Size"]))
+            complete = {}
+            while left and (
+                not page.get("IsTruncated") or (after > left[0] and not after.startswith(left[0]))
+            ):
+                complete[left[0]] = found[left[0]]
+                left.popleft()
+            found = defaultdict(list, {left[0]: found[left[0]]} if left else {})
+            yield complete
+
     def folders(self, prefix: str) -> list[str]:
         """See `Store.folders`."""
         at = len(self._prefix) + len(prefix)
@@ -275,6 +302,16 @@ class S3Store:
                 return
             where["ContinuationToken"] = page["NextContinuationToken"]
 
+    def _page_after(self, prefix: str, after: str) -> Any:
+        """One page of everything under `prefix`, deeper levels too, from the key `after` on."""
+        where = {
+            "Bucket": self._bucket,
+            "Prefix": self._prefix + prefix,
+            "StartAfter": self._prefix + after,
+            "MaxKeys": self._settings.listing_page,
+        }
+        return self._run("ListObjectsV2", prefix, partial(self._page, where))
+
     def _page(self, where: dict[str, Any], _: int) -> Any:
         listed: Callable[[], Any] = partial(self._client.list_objects_v2, **where)
         return self._read_by(lambda reader: reader.page(where), listed)
@@ -310,6 +347,16 @@ class S3Store:
 
 class _ConditionUnsupported(Exception):
     """The store does not know `If-None-Match` on PUT."""
+
+
+def _shared_start(lowest: str, highest: str) -> str:
+    """What the lowest and the highest of some prefixes begin with, and so all between them do."""
+    same = 0
+    for left, right in zip(lowest, highest, strict=False):
+        if left != right:
+            break
+        same += 1
+    return lowest[:same]
 
 
 def _make_session(settings: S3Settings) -> boto3.Session:

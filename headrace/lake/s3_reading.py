@@ -178,6 +178,7 @@ _QUERY = {
     "Delimiter": "delimiter",
     "MaxKeys": "max-keys",
     "ContinuationToken": "continuation-token",
+    "StartAfter": "start-after",
 }
 _CODE = re.compile(rb"<Code>([^<]{1,100})</Code>")
 _MESSAGE = re.compile(rb"<Message>([^<]{1,500})</Message>")

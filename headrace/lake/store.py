@@ -14,7 +14,7 @@ before each attempt of a request. docs/adr/0004 says what remains, and what beco
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -91,6 +91,14 @@ class Store(Protocol):
         """The objects directly under `prefix` (which ends with a slash), in no set order."""
         ...
 
+    def listings(self, prefixes: Iterable[str]) -> Iterator[dict[str, list[StoredObject]]]:
+        """The `entries` of many prefixes with few requests: all that each request completes.
+
+        The lowest prefix comes first. For a look ahead: a store that does not list its keys in
+        rising order may leave some out.
+        """
+        ...
+
     def folders(self, prefix: str) -> list[str]:
         """The names of the folders directly under `prefix`, sorted."""
         ...
@@ -156,6 +164,10 @@ class GuardedStore:
     def entries(self, prefix: str) -> Iterator[StoredObject]:
         """See `Store.entries`."""
         return self._inner.entries(prefix)
+
+    def listings(self, prefixes: Iterable[str]) -> Iterator[dict[str, list[StoredObject]]]:
+        """See `Store.listings`."""
+        return self._inner.listings(prefixes)
 
     def folders(self, prefix: str) -> list[str]:
         """See `Store.folders`."""

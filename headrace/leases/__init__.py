@@ -16,7 +16,14 @@ from headrace.leases.exceptions import (
     LeaseStoreUnavailable,
     NewerLeases,
 )
-from headrace.leases.holding import DEFAULT_TTL_S, claim, give_back_claims, hold
+from headrace.leases.holding import (
+    DEFAULT_TTL_S,
+    claim,
+    give_back_claim,
+    give_back_claims,
+    hold,
+    is_claimed,
+)
 from headrace.leases.lease import Lease
 from headrace.leases.model import Grant, Holder, LeaseState, Standing
 from headrace.leases.sqlite import SqliteLeases
@@ -44,8 +51,10 @@ __all__ = [
     "SqliteLeases",
     "Standing",
     "claim",
+    "give_back_claim",
     "give_back_claims",
     "hold",
+    "is_claimed",
     "open_leases",
 ]
 

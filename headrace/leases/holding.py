@@ -130,6 +130,17 @@ def claim(
             unused.end()
 
 
+def is_claimed(store: LeaseStore, name: str) -> bool:
+    """Whether this process has claimed the lease and no run of it has asked for it yet."""
+    return _key(store, name) in _CLAIMED
+
+
+def give_back_claim(store: LeaseStore, name: str) -> None:
+    """Give back at once what was claimed of it, if anything was: its run needs no lease."""
+    if unused := _CLAIMED.pop(_key(store, name), None):
+        unused.end()
+
+
 def give_back_claims() -> None:
     """Give back at once what was claimed and not asked for yet: for a process that has to end.
 

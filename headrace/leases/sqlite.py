@@ -81,13 +81,16 @@ class SqliteLeases(LeaseStore):
         return super().acquire(name, run_id=run_id, ttl_s=ttl_s, above=above)
 
     def _read(self, name: str) -> Row | None:
+        return self._read_many([name])[0]
+
+    def _read_many(self, names: Iterable[str]) -> list[Row | None]:
+        names = list(names)
         if not self.path.exists():
-            return None
+            return [None] * len(names)
         with self._opened() as db:
-            found = db.execute(
-                "SELECT name, token, stamp, holder FROM lease WHERE name = ?", (name,)
-            ).fetchone()
-            return self._parsed(found) if found else None
+            select = "SELECT name, token, stamp, holder FROM lease WHERE name = ?"
+            found = [db.execute(select, (name,)).fetchone() for name in names]
+            return [self._parsed(columns) if columns else None for columns in found]
 
     def _read_all(self) -> Iterable[Row]:
         if not self.path.exists():

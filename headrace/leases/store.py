@@ -72,6 +72,10 @@ class LeaseStore(ABC):
     def _read_all(self) -> Iterable[Row]:
         """Every row, in any order."""
 
+    def _read_many(self, names: Iterable[str]) -> Iterable[Row | None]:
+        """The rows under these names, in their order."""
+        return [self._read(name) for name in names]
+
     def acquire(self, name: str, *, run_id: str, ttl_s: float, above: int = 0) -> Grant:
         """Take the lease, at once or not at all.
 
@@ -178,10 +182,16 @@ class LeaseStore(ABC):
 
     def state(self, name: str) -> LeaseState:
         """What one lease is worth at this moment."""
-        row = self._read(name)
-        if row is None:
-            return LeaseState(name, 0, Standing.FREE, None)
-        return LeaseState(name, row.token, self._standing(row.holder), row.holder)
+        return self.states(name)[0]
+
+    def states(self, *names: str) -> tuple[LeaseState, ...]:
+        """The same of several, in their order."""
+        return tuple(
+            LeaseState(row.name, row.token, self._standing(row.holder), row.holder)
+            if row
+            else LeaseState(name, 0, Standing.FREE, None)
+            for name, row in zip(names, self._read_many(names), strict=True)
+        )
 
     def list(self) -> tuple[LeaseState, ...]:
         """Every lease that was ever taken, by name."""

@@ -29,7 +29,9 @@ from headrace.exchange.source import Source
 from headrace.faults import kill_point
 from headrace.lake import RawLake
 from headrace.lake.exceptions import ObjectMissing, StoreError
+from headrace.lake.listed import FRESH_S, ListedLake, Listings
 from headrace.lake.names import MAX_ID
+from headrace.lake.upkeep import merge_plan
 from headrace.leases import LeaseStore
 from headrace.pull.checkpoints import Checkpoint, CheckpointStore
 from headrace.pull.exceptions import CheckpointNotSaved, TokenBehind
@@ -80,6 +82,7 @@ class ProductJob:
         leases: who may do what; see `headrace.pull.product_leases`.
         progress: raised as pages arrive.
         stop: the run's stop event; the job has a child of it, so that it can stop alone.
+        listings: of all products of the run, read together; None for a run of this one.
         listener: told of commits, gaps and disagreements.
         clock: seconds that only rise.
         sleep: waits so many seconds.
@@ -97,6 +100,7 @@ class ProductJob:
         leases: LeaseStore,
         progress: RunProgress,
         stop: StopEvent,
+        listings: Listings | None = None,
         listener: Listener = lambda _name, _facts: None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], object] = time.sleep,
@@ -107,6 +111,7 @@ class ProductJob:
         self._run_id = run_id
         self._client = client
         self._lake = self._unguarded = lake
+        self._listings = listings or Listings(lake, [product], clock=clock)
         self._checkpoints = checkpoints
         self.turns = Turns(leases, lake.exchange, product, checkpoints.lake)
         self._progress = progress
@@ -119,6 +124,7 @@ class ProductJob:
         self._before: Checkpoint | None = None
         self._saved: Checkpoint | None = None
         self._survey = Survey()
+        self._surveyed: tuple[float, IntervalSet] | None = None
         self._ledger = Ledger()
         self._fetching: Fetching | None = None
         self._committed_at = -math.inf
@@ -131,6 +137,47 @@ class ProductJob:
     def new_rows(self) -> int:
         """Trades that this run has added so far."""
         return self._ledger.new_rows
+
+    @property
+    def noted_token(self) -> int:
+        """The fencing token in the checkpoint, once it is read; that of the lease exceeds it."""
+        return self._before.fencing_token if self._before else 0
+
+    def has_work(self) -> bool:
+        """Whether a run would change anything of the product, in the lake or in its checkpoint.
+
+        Most products of a frequent ingest have nothing new. That is found out without a lease,
+        since nothing is written: from the checkpoint and the listing, which are read for many
+        products at once, and one page of the exchange. Where there is work, `prepare` goes on with
+        what the exchange has answered, and sees under the lease whether the lake is still the same.
+
+        Raises:
+            LeaseHeld: another run is at the product.
+            Stopped: the stop was set.
+            As `prepare`.
+        """
+        self.stop.check()
+        backfill_is_under_way = self.turns.check_free(self._request.planner)
+        if self._request.full_refresh:
+            return True
+        self._progress.begin(self.product, "planning")
+        lake = self._listings.listed(self.product)
+        check_source(lake, self.product, self._host)
+        before = self._checkpoints.load(self._lake.exchange, self.product)
+        covered = lake.coverage(self.product)
+        if before is None or not before.rows or before.coverage != covered:
+            return True
+        self._before = self._saved = before
+        self._ledger = opened_ledger(lake, self.product, before, self._tell)
+        self._survey = self._survey_of(lake, backfill_is_under_way)
+        self._surveyed = self._clock(), covered
+        if self._would_change(lake, before):
+            return True
+        self.turns.give_back_claim(self._request.planner)
+        newest = lake.newest(self.product)
+        facts = {"product": self.product, "newest_at": newest and newest.time}
+        self._tell("unchanged", facts)
+        return False
 
     def prepare(self, lease: HeldLease | None) -> None:
         """Find out what is there and what is missing. Without a lease nothing is written.
@@ -147,27 +194,22 @@ class ProductJob:
             # Whatever this job stores, replaces or removes from here on, it does under its lease.
             self._lake = self._unguarded.under(lease.check_time)
         self._progress.begin(self.product, "planning")
-        check_source(self._lake, self.product, self._host)
-        self._before = self._saved = self._checkpoints.load(self._lake.exchange, self.product)
-        if lease is not None and self._before and self._before.fencing_token >= lease.token:
-            raise TokenBehind(self.product, token=lease.token, noted=self._before.fencing_token)
+        lake = self._listed_now()
+        check_source(lake, self.product, self._host)
+        surveyed = self._surveyed_with(lake.coverage(self.product))
+        if not surveyed:
+            self._before = self._checkpoints.load(self._lake.exchange, self.product)
+            self._saved = self._before
+        if lease is not None and self._before and self.noted_token >= lease.token:
+            raise TokenBehind(self.product, token=lease.token, noted=self.noted_token)
         if lease is not None and self._request.full_refresh:
             # A piece beside a part that is replaced would not be known as one of it any more.
             self._lake.sweep(self.product)
-        self._ledger = opened_ledger(self._lake, self.product, self._before, self._tell)
-        covered = self._ledger.covered
-        self._survey = survey(
-            self._client,
-            self._request,
-            self.product,
-            covered=covered,
-            stored=known_before(self._lake, self.product, self._before, covered),
-            failed_before=IntervalSet(self._before.failed) if self._before else EMPTY,
-            lane=self._lane,
-            beyond=self._left_to_backfill(),
-            ingest_from=self._before.ingest_from if self._before else 0,
-        )
-        self._fetching = self._fetching_of(covered)
+            lake = self._listed_now()
+        self._ledger = opened_ledger(lake, self.product, self._before, self._tell)
+        if not surveyed:
+            self._survey = self._survey_of(lake, self.turns.backfill_is_under_way())
+        self._fetching = self._fetching_of(self._ledger.covered)
         if lease is not None:
             self._keep_proven_empty()
         self._progress.begin(self.product, "fetching", plan_pages(self._survey.to_fetch))
@@ -248,6 +290,9 @@ class ProductJob:
             if not checkpoint.says_the_same(self._saved):
                 self._checkpoints.save(checkpoint)
                 self._saved = checkpoint
+                self._tell(
+                    "committed", {"product": self.product, "watermark": checkpoint.watermark}
+                )
         except CheckpointNotSaved as error:
             # The data is safe and the next run finds it; going on unseen would help nobody.
             self.stop.set()
@@ -256,7 +301,6 @@ class ProductJob:
         else:
             self._stale = ""
             self._ledger.changed = False
-            self._tell("committed", {"product": self.product, "watermark": checkpoint.watermark})
         kill_point("after-checkpoint")
         self._committed_at = self._clock()
 
@@ -303,6 +347,42 @@ class ProductJob:
             holes=ledger.holes,
             failed_chunks=ledger.failed.ranges,
             error=error,
+        )
+
+    def _listed_now(self) -> ListedLake:
+        return ListedLake(self._lake, self.product, self._lake.parts(self.product))
+
+    def _survey_of(self, lake: RawLake, backfill_is_under_way: bool) -> Survey:
+        """Ask the exchange; `lake` answers for what is stored, as `self._ledger` has it."""
+        covered, before = self._ledger.covered, self._before
+        return survey(
+            self._client,
+            self._request,
+            self.product,
+            covered=covered,
+            stored=known_before(lake, self.product, before, covered),
+            failed_before=IntervalSet(before.failed) if before else EMPTY,
+            lane=self._lane,
+            beyond=self._left_to_backfill(backfill_is_under_way),
+            ingest_from=before.ingest_from if before else 0,
+        )
+
+    def _surveyed_with(self, covered: IntervalSet) -> bool:
+        """Whether `has_work` has just asked the exchange, and found this coverage."""
+        if self._surveyed is None:
+            return False
+        at, was_covered = self._surveyed
+        return covered == was_covered and self._clock() - at <= FRESH_S
+
+    def _would_change(self, lake: RawLake, before: Checkpoint) -> bool:
+        """Whether a run would fetch, store, sweep, merge or note anything of what was surveyed."""
+        listing = lake.parts(self.product)
+        return bool(
+            self._survey.to_fetch
+            or self._survey.proven_empty
+            or listing.to_sweep
+            or merge_plan(listing.parts, lake.grid)
+            or not self._checkpoint(before.fencing_token).says_the_same(before)
         )
 
     def _fetching_of(self, stored_before: IntervalSet) -> Fetching | None:
@@ -400,9 +480,9 @@ class ProductJob:
         if listed != self._ledger.covered or self._request.full_refresh:
             self._ledger.found(listed)
 
-    def _left_to_backfill(self) -> int:
+    def _left_to_backfill(self, backfill_is_under_way: bool) -> int:
         """Up to where a backfill under way has taken it upon itself to fetch; 0 if none is."""
-        if self._request.planner != "ingest" or not self.turns.backfill_is_under_way():
+        if self._request.planner != "ingest" or not backfill_is_under_way:
             return 0
         # Before its first commit nobody knows how far it will go: then everything is left to it.
         return self._before.newest if self._before else MAX_ID

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Protocol
 
 from headrace.errors import HeadraceError
@@ -58,9 +59,12 @@ class PullMetrics:
 
     def told(self, name: str, facts: Mapping[str, object]) -> None:
         """Listen to a job: after a commit, the lake's newest trade may be another one."""
+        product = str(facts["product"])
         if name == "committed":
             with self._lock:
-                self._committed.add(str(facts["product"]))
+                self._committed.add(product)
+        elif name == "unchanged" and isinstance(moment := facts["newest_at"], datetime):
+            self._set_newest(product, moment)
 
     def ended(self, summary: Summary) -> None:
         """Take what only the end knows."""
@@ -89,5 +93,7 @@ class PullMetrics:
                 log.info("%s: the age of its data is not known: %s", product, error)
                 continue
             if newest is not None:
-                moment = newest.time.timestamp()
-                self._meter.set(names.NEWEST, moment, source=self._source, product=product)
+                self._set_newest(product, newest.time)
+
+    def _set_newest(self, product: str, moment: datetime) -> None:
+        self._meter.set(names.NEWEST, moment.timestamp(), source=self._source, product=product)

@@ -16,7 +16,17 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from headrace.lake.names import lake_tag
-from headrace.leases import Lease, LeaseHeld, LeaseLost, LeaseStore, Standing, claim, hold
+from headrace.leases import (
+    Lease,
+    LeaseHeld,
+    LeaseLost,
+    LeaseStore,
+    Standing,
+    claim,
+    give_back_claim,
+    hold,
+    is_claimed,
+)
 from headrace.leases.machine import THIS_MACHINE, Machine
 from headrace.stopping import STOP, StopEvent
 
@@ -140,15 +150,24 @@ class Turns:
         """
         return claim(self._leases, self.run(planner), ttl_s=ttl_s)
 
-    def check_free(self, planner: str) -> None:
-        """Look, without taking it.
+    def check_free(self, planner: str) -> bool:
+        """Look, without taking it; what this process has claimed for the run is free to it.
+
+        Returns:
+            Whether a backfill is under way, which is asked for along with it.
 
         Raises:
             LeaseHeld: a run of the kind is under way.
         """
-        found = self._leases.state(self.run(planner))
-        if found.holder and found.standing is Standing.HELD:
-            raise LeaseHeld(found.name, found.holder)
+        own, backfill = self._leases.states(self.run(planner), self.run("backfill"))
+        held = own.standing is Standing.HELD and not is_claimed(self._leases, own.name)
+        if own.holder and held:
+            raise LeaseHeld(own.name, own.holder)
+        return backfill.standing is Standing.HELD
+
+    def give_back_claim(self, planner: str) -> None:
+        """Give back at once what this process has claimed for a run that needs no lease."""
+        give_back_claim(self._leases, self.run(planner))
 
     def backfill_is_under_way(self) -> bool:
         """Whether somebody holds the backfill's lease."""

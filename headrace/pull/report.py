@@ -169,9 +169,11 @@ def log_event(name: str, facts: Mapping[str, object]) -> None:
 
 
 def log_product(receipt: ProductReceipt) -> None:
-    """The line of a product that ended."""
+    """The line of a product that ended; of hundreds of which nothing was fetched, for debugging."""
     facts = {"status": receipt.status.value, "rows": receipt.new_rows, "pages": receipt.pages}
     level = logging.INFO if receipt.status.quiet else logging.WARNING
+    if receipt.status is Status.DONE and not receipt.pages:
+        level = logging.DEBUG
     text = f"{receipt.status.value.replace('_', ' ')}: {receipt.new_rows:,} new trades"
     if receipt.error:
         text += f" ({receipt.error})"

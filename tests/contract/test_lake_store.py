@@ -116,3 +116,20 @@ def test_the_check_passes_and_leaves_nothing(store: Store) -> None:
 
     assert list(store.entries("")) == []
     assert store.sweep("") == []
+
+
+def test_listings_of_many_folders_are_those_of_each(store: Store) -> None:
+    folders = ["many/a/", "many/aa/", "many/b/", "many/none/", "many/z/"]
+    keys = [f"many/{name}/{n:03d}" for name in ("a", "b", "between", "z") for n in range(13)]
+    keys += ["many/aa/only", "many/b/deeper/one"]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda key: store.put(key, key.encode()), keys))
+
+    found: dict[str, list[str]] = {}
+    for known in store.listings(folders):
+        found |= {prefix: sorted(o.key for o in objects) for prefix, objects in known.items()}
+
+    assert found == {
+        folder: sorted(entry.key for entry in store.entries(folder)) for folder in folders
+    }
+    assert [len(found[folder]) for folder in folders] == [13, 1, 13, 0, 13]

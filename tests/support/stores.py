@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from headrace.lake import StoredObject
 from headrace.lake.exceptions import ObjectMissing
@@ -42,6 +42,9 @@ class MemoryStore:
     def entries(self, prefix: str) -> Iterator[StoredObject]:
         found = [key for key in self.objects if key.rpartition("/")[0] + "/" == prefix]
         return iter([StoredObject(key, len(self.objects[key])) for key in found])
+
+    def listings(self, prefixes: Iterable[str]) -> Iterator[dict[str, list[StoredObject]]]:
+        yield {prefix: list(self.entries(prefix)) for prefix in prefixes}
 
     def folders(self, prefix: str) -> list[str]:
         return []

@@ -9,7 +9,8 @@ from support.exchange import FakeClient, rows_of
 
 from headrace.exchange.planning import Sizing
 from headrace.lake import RawLake, open_lake
-from headrace.leases import SqliteLeases, hold
+from headrace.lake.names import product_prefix
+from headrace.leases import LeaseHeld, SqliteLeases, hold
 from headrace.pull.exceptions import TokenBehind
 from headrace.pull.job import ProductJob, pull_progress
 from headrace.pull.request import PullRequest
@@ -168,3 +169,146 @@ def test_trades_that_another_stores_while_the_books_are_opened_count_once(
 def store_pages(lake, page):
     rows = pa.Table.from_batches([rows_of(list(range(1000 * page - 999, 1000 * page + 1)))])
     lake.write("BTC-USD", 1000 * page - 999, 1000 * page, rows, source="localhost", fetched_at=NOW)
+
+
+@pytest.fixture
+def pulled(lake, leases):
+    """A function that makes jobs of a product which an earlier run has pulled completely."""
+    kept = Kept()
+    client = FakeClient(range(1, 3001))
+    client.stats = SimpleNamespace(requests_for=lambda _product: client.requests)
+
+    def new_job(planner="ingest", told=None, **options):
+        request = PullRequest.checked(
+            products=["BTC-USD"],
+            lake="here",
+            base_url="http://127.0.0.1:1",
+            rate="none",
+            planner=planner,
+            **options,
+        )
+        job = ProductJob(
+            "BTC-USD",
+            request,
+            run_id="me",
+            client=client,
+            lake=lake,
+            checkpoints=kept,
+            leases=leases,
+            progress=pull_progress(),
+            stop=StopEvent(),
+            listener=lambda name, facts: told is not None and told.append((name, facts)),
+        )
+        job.exchange = client
+        return job
+
+    pull_completely(new_job(first_ingest_hours=0), leases)
+    return new_job
+
+
+def pull_completely(job, leases):
+    name = job.turns.run("ingest")
+    with hold(leases, name, run_id="me", ttl_s=60, above=job.noted_token) as lease:
+        job.prepare(lease)
+        for chunk in job.chunks(ONE_PAGE):
+            job.keep(job.fetch(chunk))
+        job.commit(last=True)
+
+
+def test_a_product_with_nothing_new_takes_a_page_and_no_lease(pulled, lake, leases):
+    told = []
+    job = pulled(told=told)
+    before, leases_before = lake.parts("BTC-USD"), leases.list()
+    saved_before = list(job._checkpoints.saved)
+    job.exchange.cursors.clear()
+
+    assert not job.has_work()
+
+    assert job.exchange.cursors == [None]
+    assert (lake.parts("BTC-USD"), leases.list()) == (before, leases_before)
+    assert job._checkpoints.saved == saved_before
+    receipt = job.receipt()
+    assert (receipt.status, receipt.rows, receipt.new_rows) == (Status.DONE, 3000, 0)
+    assert (receipt.watermark, receipt.newest, receipt.error) == (3000, 3000, "")
+    assert [name for name, _facts in told] == ["unchanged"]
+    assert told[0][1]["newest_at"] == lake.newest("BTC-USD").time
+
+
+def test_the_page_that_showed_new_trades_is_not_asked_for_again_under_the_lease(pulled, leases):
+    job = pulled()
+    job.exchange.ids += range(3001, 3011)
+    job.exchange.cursors.clear()
+    assert job.has_work()
+    pull_completely(job, leases)
+    assert job.exchange.cursors == [None]
+    assert (job.receipt().new_rows, saved(job).watermark) == (10, 3010)
+
+
+def test_what_another_run_stores_before_the_lease_is_taken_is_seen(pulled, leases):
+    job = pulled()
+    job.exchange.ids += range(3001, 4501)
+    assert job.has_work()
+    pull_completely(pulled(), leases)
+    pull_completely(job, leases)
+    assert (job.receipt().new_rows, job.receipt().rows) == (0, 4500)
+
+
+def test_a_run_at_the_product_is_found_before_anything_is_asked(pulled, leases):
+    job = pulled()
+    job.exchange.cursors.clear()
+    with (
+        hold(leases, job.turns.run("ingest"), run_id="other", ttl_s=60),
+        pytest.raises(LeaseHeld),
+    ):
+        job.has_work()
+    assert job.exchange.cursors == []
+
+
+def test_a_lease_that_was_claimed_for_the_run_is_given_back_when_there_is_no_work(pulled, leases):
+    job = pulled()
+    with job.turns.claimed("ingest", ttl_s=60):
+        assert not job.has_work()
+        job.turns.check_free("ingest")
+        with hold(leases, job.turns.run("ingest"), run_id="other", ttl_s=60):
+            pass
+
+
+def spoil_checkpoint(job, lake):
+    job._checkpoints.saved.append(saved(job).model_copy(update={"newest": 1}))
+
+
+def remove_part(job, lake):
+    lake.store.delete(lake.parts("BTC-USD").parts[-1].key)
+
+
+def leave_a_piece(job, lake):
+    """As a kill during a merge does."""
+    rows = lake.read("BTC-USD", 1, 500)
+    lake.write("BTC-USD", 1, 500, rows, source="localhost", fetched_at=NOW)
+
+
+def set_aside(job, lake):
+    lake.store.put(product_prefix("coinbase", "BTC-USD") + "_aside-part", b"")
+
+
+def forget_checkpoint(job, lake):
+    job._checkpoints.saved.clear()
+
+
+def lose_count(job, lake):
+    job._checkpoints.saved.append(saved(job).model_copy(update={"rows": 0}))
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [spoil_checkpoint, remove_part, leave_a_piece, set_aside, forget_checkpoint, lose_count],
+)
+def test_whatever_a_run_would_put_right_is_work(pulled, lake, trouble):
+    job = pulled()
+    trouble(job, lake)
+    assert job.has_work()
+
+
+def test_a_full_refresh_is_work_and_a_backfill_of_what_is_there_is_not(pulled):
+    assert pulled("backfill", full_refresh=True).has_work()
+    assert not pulled("backfill").has_work()

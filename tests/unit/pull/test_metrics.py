@@ -130,6 +130,17 @@ def test_the_newest_trade_is_asked_for_once_per_publication_after_a_commit(world
     assert len(world.lake.asked) == 2
 
 
+def test_the_newest_trade_of_an_unchanged_product_is_not_asked_for(world):
+    newest = datetime.fromtimestamp(700, UTC)
+    world.metrics.told("unchanged", {"product": "BTC-USD", "newest_at": newest})
+    world.metrics.told("unchanged", {"product": "NEW-USD", "newest_at": None})
+    metrics = world.published()
+
+    assert metrics["newest_timestamp_seconds", "BTC-USD"] == 700.0
+    assert ("newest_timestamp_seconds", "NEW-USD") not in metrics
+    assert world.lake.asked == []
+
+
 def test_a_lake_that_fails_costs_the_age_alone(world):
     world.lake.failing = True
     world.metrics.told("committed", {"product": "BTC-USD"})
