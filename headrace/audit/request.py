@@ -48,7 +48,7 @@ class AuditRequest(StoredChoice, ExchangeAccess):
         timedelta | None,
         Field(
             title="Lag allowed",
-            description="Trades may be missing for so long, such as 15m; empty if they may not.",
+            description="Trades younger than this may be missing, such as 15m; empty for none.",
             examples=["15m", "1h"],
         ),
         SPAN,

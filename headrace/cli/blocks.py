@@ -11,7 +11,9 @@ import typer
 from headrace.cli.common import Json, print_json
 from headrace.cli.server.run import with_client
 
-app = typer.Typer(help="Prefect blocks: configuration kept on the server.", no_args_is_help=True)
+app = typer.Typer(
+    help="Prefect blocks: configuration that is saved on the server.", no_args_is_help=True
+)
 
 
 @app.command()

@@ -108,9 +108,11 @@ class Level(StrEnum):
 
 
 LogFormat = Annotated[
-    Format | None, typer.Option(help="Of log lines on standard error. [HEADRACE_LOG_FORMAT]")
+    Format | None, typer.Option(help="Format of log lines on standard error. [HEADRACE_LOG_FORMAT]")
 ]
-LogLevel = Annotated[Level | None, typer.Option(help="From which level on. [HEADRACE_LOG_LEVEL]")]
+LogLevel = Annotated[
+    Level | None, typer.Option(help="Lowest level of log lines. [HEADRACE_LOG_LEVEL]")
+]
 
 _COMMON = ("--log-format", "--log-level")
 

@@ -44,7 +44,7 @@ def demo(
         "data/demo-lake"
     ),
 ) -> None:
-    """Show a whole backfill against a simulated exchange, with its troubles."""
+    """Run a backfill against a simulated exchange that throttles and fails now and then."""
     display = Display()
     display.say(
         f"A simulated exchange with {len(PRODUCTS) - 1} products, a quota of {RATE}, realistic "

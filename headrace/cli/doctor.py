@@ -40,11 +40,16 @@ def doctor(
     ] = "",
     rate: Annotated[str, typer.Option(help="What the exchange allows. [HEADRACE_RATE]")] = "",
     limit_s: Annotated[
-        float, typer.Option(min=1, max=300, help="Seconds after which a check is given up.")
+        float,
+        typer.Option(
+            min=1,
+            max=300,
+            help="Seconds after which a check that has no result is reported as hanging.",
+        ),
     ] = LIMIT_S,
     as_json: Json = False,
 ) -> None:
-    """Look for what would keep a run from working; say what to do about each thing found.
+    """Check what runs need: settings, server, exchange, lake; name a remedy per problem.
 
     Nothing is changed. Exit code 0: runs will work (there may be warnings), 1: something keeps
     them from working.

@@ -13,7 +13,9 @@ from headrace.leases import Holder, LeaseHeld, LeaseState, LeaseStore, Standing,
 from headrace.leases.machine import Liveness
 from headrace.settings import load_settings
 
-app = typer.Typer(help="Leases: which process may write where.", no_args_is_help=True)
+app = typer.Typer(
+    help="Leases: which process may write where; release one by hand.", no_args_is_help=True
+)
 
 Store = Annotated[
     str | None,

@@ -31,32 +31,31 @@ class _Commands(LazyGroup, CommonOptionsGroup):
         ),
         "down": Lazy(
             "headrace.cli.up:down",
-            "Stop the local Prefect server and what runs beside it; runs and settings are kept.",
+            "Stop the local Prefect server and its deployments; runs and settings are kept.",
         ),
         "status": Lazy(
             "headrace.cli.up:status",
-            "Show whether the local Prefect server is up, where, since when, and how big it is.",
+            "Show the local Prefect server: address, uptime, deployments, size of its database.",
         ),
         "doctor": Lazy(
             "headrace.cli.doctor:doctor",
-            "Look for what would keep a run from working; say what to do about each thing found.",
+            "Check what runs need: settings, server, exchange, lake; name a remedy per problem.",
         ),
         "demo": Lazy(
             "headrace.cli.demo:demo",
-            "Show a whole backfill against a simulated exchange, with its troubles.",
+            "Run a backfill against a simulated exchange that throttles and fails now and then.",
         ),
         "backfill": Lazy(
             "headrace.cli.pipelines:backfill",
-            "Fetch every trade of some products that is not in the lake yet.",
+            "Fetch all trades of products that the lake does not hold yet.",
         ),
         "ingest": Lazy(
             "headrace.cli.pipelines:ingest",
-            "Fetch what is new of some products since the last run.",
+            "Fetch the newest trades of products, from where the last run ended.",
         ),
         "audit": Lazy(
             "headrace.cli.pipelines:audit",
-            "Find out whether products are complete and sound in the lake; with --heal, make "
-            "them so.",
+            "Check that the lake holds every trade of its products, intact; --heal repairs it.",
         ),
         "check": Lazy(
             "headrace.cli.pipelines:check",
@@ -67,22 +66,35 @@ class _Commands(LazyGroup, CommonOptionsGroup):
             "The exchange's list of products, kept in the lake, and named sets of products.",
         ),
         "blocks": Lazy(
-            "headrace.cli.blocks:app", "Prefect blocks: configuration kept on the server."
+            "headrace.cli.blocks:app", "Prefect blocks: configuration that is saved on the server."
         ),
         "alarms": Lazy(
             "headrace.cli.alarms:app",
-            "Alarms: Prefect automations on what runs report.",
+            "Alarms: Prefect automations on an open breaker, old data, gaps, failed runs.",
         ),
         "checkpoint": Lazy(
             "headrace.cli.checkpoint:app", "Checkpoints: what runs recorded of each product."
         ),
-        "lease": Lazy("headrace.cli.lease:app", "Leases: which process may write where."),
-        "looker": Lazy("headrace.cli.looker:app", "Looker's content, kept in a vault."),
-        "quota": Lazy("headrace.cli.quota:app", "Quotas: what they allow and who uses them."),
-        "breaker": Lazy("headrace.cli.quota:breaker_app", "Circuit breakers of servers."),
+        "lease": Lazy(
+            "headrace.cli.lease:app", "Leases: which process may write where; release one by hand."
+        ),
+        "looker": Lazy(
+            "headrace.cli.looker:app", "Looker's content in a vault: extract, compare, restore."
+        ),
+        "quota": Lazy(
+            "headrace.cli.quota:app",
+            "Quotas of this machine: rates, use, slow-downs, waiting processes.",
+        ),
+        "breaker": Lazy(
+            "headrace.cli.quota:breaker_app",
+            "Circuit breakers: show their phase, close one by hand.",
+        ),
         "metrics": Lazy("headrace.cli.metrics:app", "Metrics of runs, and alarms on them."),
-        "sim": Lazy("headrace.cli.sim:app", "Simulated servers to rehearse with."),
-        "sot": Lazy("headrace.cli.sot:app", "The source-of-truth log of an engine's outputs."),
+        "sim": Lazy("headrace.cli.sim:app", "Simulated servers (exchange, Looker) for rehearsals."),
+        "sot": Lazy(
+            "headrace.cli.sot:app",
+            "The source-of-truth log of an engine: write, verify, recover, migrate.",
+        ),
     }
 
 

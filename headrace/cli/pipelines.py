@@ -34,21 +34,21 @@ def _admit(request: PullRequest) -> Iterator[Summary | None]:
 backfill = pipeline_command(
     "backfill",
     PullRequest,
-    "Fetch every trade of some products that is not in the lake yet.",
+    "Fetch all trades of products that the lake does not hold yet.",
     admit=_admit,
 )
 ingest = pipeline_command(
     "ingest",
     IngestRequest,
-    "Fetch what is new of some products since the last run.",
+    "Fetch the newest trades of products, from where the last run ended.",
     admit=_admit,
 )
 audit = pipeline_command(
     "audit",
     AuditRequest,
-    """Find out whether products are complete and sound in the lake; with --heal, make them so.
+    """Check that the lake holds every trade of its products, intact; --heal repairs it.
 
-    Exit code 0: complete and sound; 4: something is missing or wrong, and named.
+    Exit code 0: complete and intact; 4: something is missing or wrong, and named.
     """,
 )
 check = pipeline_command(

@@ -25,8 +25,12 @@ from headrace.quota.status import (
 )
 from headrace.settings import load_settings
 
-app = typer.Typer(help="Quotas: what they allow and who uses them.", no_args_is_help=True)
-breaker_app = typer.Typer(help="Circuit breakers of servers.", no_args_is_help=True)
+app = typer.Typer(
+    help="Quotas of this machine: rates, use, slow-downs, waiting processes.", no_args_is_help=True
+)
+breaker_app = typer.Typer(
+    help="Circuit breakers: show their phase, close one by hand.", no_args_is_help=True
+)
 
 
 @app.command()
@@ -71,11 +75,15 @@ def reset(
 @app.command()
 def bench(
     rate: Annotated[str, typer.Option(help="One rate, for example 100/s.")] = "100/s",
-    processes: Annotated[int, typer.Option(min=1, max=64)] = 3,
-    seconds: Annotated[float, typer.Option(min=1, max=600)] = 5.0,
+    processes: Annotated[
+        int, typer.Option(min=1, max=64, help="How many take permits at the same time.")
+    ] = 3,
+    seconds: Annotated[
+        float, typer.Option(min=1, max=600, help="Length of the measurement.")
+    ] = 5.0,
     as_json: Json = False,
 ) -> None:
-    """Measure a throw-away quota where the real ones live."""
+    """Measure how fast permits are given, on a temporary quota beside the real ones."""
     rates = parse_rates(rate)
     if len(rates) != 1:
         raise ConfigurationError(f"--rate {rate!r}: the measurement takes exactly one rate")

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import typer
 
@@ -19,7 +19,20 @@ from headrace.sim.service import SimulatedService
 from headrace.sim.serving import serve
 from headrace.sim.simulation import ExchangeSimulation
 
-app = typer.Typer(help="Simulated servers to rehearse with.", no_args_is_help=True)
+app = typer.Typer(help="Simulated servers (exchange, Looker) for rehearsals.", no_args_is_help=True)
+
+
+Window = Annotated[
+    list[str] | None,
+    typer.Option(help="Strict sliding window over arrivals: 10/s or 100/60s. Repeatable."),
+]
+RetryAfterForm = Annotated[
+    str, typer.Option(help="Retry-After of a 429: absent, seconds, date or zero.")
+]
+PortFile = Annotated[
+    Path | None, typer.Option(help="Write the port here once ready; removed at the end.")
+]
+Json = Annotated[bool, typer.Option("--json", help="The address as one line of JSON.")]
 
 
 @app.command()
@@ -39,13 +52,8 @@ def exchange(
         str, typer.Option(help="Token bucket as the exchange documents it: 10/s. none: no bucket.")
     ] = "none",
     burst: Annotated[int, typer.Option(help="What the bucket holds; it starts full.", min=1)] = 15,
-    window: Annotated[
-        list[str] | None,
-        typer.Option(help="Strict sliding window over arrivals: 10/s or 100/60s. Repeatable."),
-    ] = None,
-    retry_after: Annotated[
-        str, typer.Option(help="Retry-After of a 429: absent, seconds, date or zero.")
-    ] = "absent",
+    window: Window = None,
+    retry_after: RetryAfterForm = "absent",
     latency: Annotated[
         str | None,
         typer.Option(
@@ -80,16 +88,12 @@ def exchange(
             dir_okay=False,
         ),
     ] = None,
-    port_file: Annotated[
-        Path | None, typer.Option(help="Write the port here once ready; removed at the end.")
-    ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="The address as one line of JSON.")
-    ] = False,
+    port_file: PortFile = None,
+    as_json: Json = False,
 ) -> None:
     """Serve the wire format of Coinbase Exchange's market data, with generated trades.
 
-    Stops at Ctrl-C. Counts and switches: see /_sim/stats and its neighbours.
+    Stops at Ctrl-C. Counts and controls: see headrace.sim.control for the paths below /_sim/.
     """
     given = {
         "port": port,
@@ -132,13 +136,8 @@ def looker(
     page_most: Annotated[
         int | None, typer.Option(help="The server's own limit on `limit`.", min=1)
     ] = None,
-    window: Annotated[
-        list[str] | None,
-        typer.Option(help="Strict sliding window over arrivals: 10/s or 100/60s. Repeatable."),
-    ] = None,
-    retry_after: Annotated[
-        str, typer.Option(help="Retry-After of a 429: absent, seconds, date or zero.")
-    ] = "absent",
+    window: Window = None,
+    retry_after: RetryAfterForm = "absent",
     latency: Annotated[
         str | None, typer.Option(help="As for the exchange, for example constant:s=0.2.")
     ] = None,
@@ -158,16 +157,12 @@ def looker(
         ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Of texts, delays and chances.")] = 0,
-    port_file: Annotated[
-        Path | None, typer.Option(help="Write the port here once ready; removed at the end.")
-    ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="The address as one line of JSON.")
-    ] = False,
+    port_file: PortFile = None,
+    as_json: Json = False,
 ) -> None:
     """Serve Looker's API 4.0 as its SDK speaks it, with generated content.
 
-    Stops at Ctrl-C. Counts and switches: see /_sim/stats and its neighbours.
+    Stops at Ctrl-C. Counts and controls: see headrace.sim.control for the paths below /_sim/.
     """
     settings = LookerSettings.of(
         counts=_numbers("--count", count or []),
@@ -196,7 +191,7 @@ def _serve(
     port_file: Path | None,
     as_json: bool,
 ) -> None:
-    """Until a signal; then say what was asked of it."""
+    """Serve until a signal; then print how many requests were answered."""
     try:
         serve(service, port, announce)
     finally:
@@ -242,15 +237,10 @@ def _announcer(
 
 
 def _limits(rate: str, burst: int, windows: list[str], retry_after: str) -> list[Limit]:
-    forms: dict[str, RetryAfter] = {
-        "absent": "absent",
-        "seconds": "seconds",
-        "date": "date",
-        "zero": "zero",
-    }
-    if retry_after not in forms:
+    forms: tuple[RetryAfter, ...] = get_args(RetryAfter)
+    form = next((form for form in forms if form == retry_after), None)
+    if form is None:
         raise SpecError("--retry-after", retry_after, f"not one of {', '.join(forms)}")
-    form = forms[retry_after]
     limits: list[Limit] = [parse_window(window, retry_after=form) for window in windows]
     if rate != "none":
         limits.append(parse_bucket(rate, burst=burst, retry_after=form))

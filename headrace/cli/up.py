@@ -58,7 +58,7 @@ def up(
     """Start the local Prefect server with its deployments, and keep both until `headrace down`.
 
     Nothing runs by itself until its schedule is switched on, with --schedules or in the UI. Runs
-    that are started from the UI or by a schedule use the folder in which you type this.
+    that are started from the UI or by a schedule use the current folder of this command.
     """
     began = time.monotonic()
     plan = (deployments or default_plan_path()).absolute()
@@ -114,7 +114,7 @@ def down(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Stop the local Prefect server and what runs beside it; runs and settings are kept."""
+    """Stop the local Prefect server and its deployments; runs and settings are kept."""
     server = ManagedServer(load_settings().home)
     in_use = server.in_use_now()
     stopped = server.down()
@@ -134,7 +134,7 @@ def down(
 
 
 def status(as_json: Json = False) -> None:
-    """Show whether the local Prefect server is up, where, since when, and how big it is.
+    """Show the local Prefect server: address, uptime, deployments, size of its database.
 
     Exit code 0 in either case; ask `--json` for `running` in a script.
     """

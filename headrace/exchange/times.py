@@ -25,7 +25,7 @@ def parse_time(text: str) -> datetime:
     """
     match = _TIME.fullmatch(text)
     if match is None:
-        raise ValueError(f"not an ISO 8601 time with a zone: {text!r}")
+        raise ValueError(f"{text!r} is not an ISO 8601 time, such as 2026-01-31T00:00:00Z")
     year, month, day, hour, minute, second = (int(part) for part in match.groups()[:6])
     fraction, _utc, sign, offset_hours, offset_minutes = match.groups()[6:]
     microsecond = int((fraction or "0")[:6].ljust(6, "0"))

@@ -179,7 +179,7 @@ class PullRequest(ProductChoice, ExchangeAccess):
         datetime | None,
         Field(
             title="Since",
-            description="First time wanted (ISO 8601, UTC unless it says otherwise); empty for no "
+            description="First time wanted (ISO 8601; UTC unless it has an offset); empty for no "
             "limit.",
             examples=_MOMENTS,
         ),
@@ -221,7 +221,7 @@ class PullRequest(ProductChoice, ExchangeAccess):
         bool,
         Field(
             title="Only what failed last time",
-            description="Only what the last run tried and did not get.",
+            description="Only the ranges that failed in the last run.",
             examples=[False],
         ),
     ] = False
@@ -242,8 +242,8 @@ class PullRequest(ProductChoice, ExchangeAccess):
             ge=0,
             le=876_600,
             title="First ingest, in hours",
-            description="Of a product of which the lake holds nothing only so many hours are "
-            "fetched; 0 for all of its history.",
+            description="Hours to fetch of a product that the lake does not hold yet; 0 for its "
+            "whole history.",
             examples=[24, 168],
         ),
     ] = 24
@@ -324,7 +324,7 @@ def parse_span(text: str) -> timedelta:
     """
     match = _SPAN.fullmatch(text.strip())
     if match is None or int(match[1]) == 0:
-        raise ValueError(f"{text!r} is no length of time; write for example 15m, 1h or 7d")
+        raise ValueError(f"{text!r} is not a length of time; write for example 15m, 1h or 7d")
     try:
         return timedelta(**{_UNITS[match[2]]: int(match[1])})
     except OverflowError as error:

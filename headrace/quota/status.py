@@ -286,7 +286,7 @@ def check_known(folder: Path, name: str) -> None:
     known = known_names(folder)
     if name not in known:
         raise ConfigurationError(
-            f"{folder} knows no quota {name!r}", hint=f"Known: {', '.join(known) or 'none'}"
+            f"{folder} has no quota {name!r}", hint=f"Known: {', '.join(known) or 'none'}"
         )
 
 

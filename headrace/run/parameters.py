@@ -146,8 +146,10 @@ def first_problem(error: ValidationError) -> str:
     name = ".".join(str(part) for part in first["loc"])
     if not name:
         return reason
-    shown = repr(first.get("input"))
-    return f"{name}: {reason} (given: {shown if len(shown) <= 80 else shown[:77] + '...'})"
+    given = repr(first.get("input"))
+    if given in reason:
+        return f"{name}: {reason}"
+    return f"{name}: {reason} (given: {given if len(given) <= 80 else given[:77] + '...'})"
 
 
 def _form_of(field: FieldInfo) -> Form:

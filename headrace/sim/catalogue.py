@@ -105,7 +105,7 @@ def parse_product(text: str) -> ProductSpec:
         return ProductSpec.model_validate(fields)
     except ValidationError as error:
         raise SpecError(
-            "product", text, first_problem(error), hint=f"fields: {', '.join(_FIELDS)}"
+            "product", text, first_problem(error), hint=f"Fields: {', '.join(_FIELDS)}"
         ) from error
 
 

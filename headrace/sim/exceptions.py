@@ -27,7 +27,7 @@ class PortInUseError(ConfigurationError):
     def __init__(self, port: int) -> None:
         super().__init__(
             f"port {port} of 127.0.0.1 is taken",
-            hint="name another one, or port 0 for any that is free",
+            hint="Name another one, or port 0 for any that is free",
         )
         self.port = port
 

@@ -68,7 +68,7 @@ class ScriptedFault(BaseModel):
         kind, *settings = text.split(",")
         action_class = cls.kinds.get(kind.strip())
         if action_class is None:
-            hint = f"kinds: {', '.join(cls.kinds)}"
+            hint = f"Kinds: {', '.join(cls.kinds)}"
             raise SpecError("fault", text, f"no kind {kind!r}", hint=hint)
         action: dict[str, object] = {"kind": kind.strip()}
         fault: dict[str, object] = {"action": action}

@@ -125,5 +125,5 @@ def parse_latency(text: str) -> Latency:
         return _LATENCY.validate_python(fields)
     except ValidationError as error:
         raise SpecError(
-            "latency", text, first_problem(error), hint=f"kinds: {', '.join(_KINDS)}"
+            "latency", text, first_problem(error), hint=f"Kinds: {', '.join(_KINDS)}"
         ) from error

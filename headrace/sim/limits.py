@@ -118,11 +118,11 @@ def parse_window(text: str, *, retry_after: RetryAfter = "absent") -> SlidingWin
 def _rate(text: str) -> tuple[float, float]:
     match = _RATE.fullmatch(text.strip())
     if match is None:
-        raise SpecError("rate", text, "not requests per time", hint="write 10/s, 100/m or 100/60s")
+        raise SpecError("rate", text, "not requests per time", hint="Write 10/s, 100/m or 100/60s")
     requests = float(match["requests"])
     per_s = float(match["count"] or 1) * _UNITS_S[match["unit"]]
     if requests <= 0 or per_s <= 0:
-        raise SpecError("rate", text, "zero", hint="leave the limit out if there is to be none")
+        raise SpecError("rate", text, "zero", hint="Leave the limit out if there is to be none")
     return requests, per_s
 
 

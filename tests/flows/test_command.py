@@ -111,7 +111,7 @@ def of(sim, lake):
         (("BTC-USD", "--workers", "50", "--chunk-concurrency", "50"), "2500 requests in flight"),
         (("BTC-USD", "--base-url", "exchange"), "'exchange' is no http or https URL"),
         (("BTC-USD", "--rate", "fast"), "rate 'fast'"),
-        (("BTC-USD", "--last", "soon"), "'soon' is no length of time"),
+        (("BTC-USD", "--last", "soon"), "'soon' is not a length of time"),
         (("BTC-USD", "--since", "2024-02-30"), "'2024-02-30'"),
         (("BTC-USD", "--from-id", "9", "--to-id", "3"), "to_id 3 is below from_id 9"),
     ],

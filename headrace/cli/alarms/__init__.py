@@ -22,7 +22,10 @@ from headrace.pull.request import parse_span
 if TYPE_CHECKING:
     from headrace.cli.alarms.installing import InstalledAlarm
 
-app = typer.Typer(help="Alarms: Prefect automations on what runs report.", no_args_is_help=True)
+app = typer.Typer(
+    help="Alarms: Prefect automations on an open breaker, old data, gaps, failed runs.",
+    no_args_is_help=True,
+)
 
 Answer = TypeVar("Answer")
 

@@ -25,7 +25,7 @@ class PlanUnusable(ConfigurationError):
     def __init__(self, path: Path, problem: str) -> None:
         super().__init__(
             f"the deployments in {path} cannot be used: {problem}",
-            hint="Mend the file, or name another one with --deployments",
+            hint="Correct the file, or name another one with --deployments",
         )
         self.path = path
         self.problem = problem

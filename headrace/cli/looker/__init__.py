@@ -71,9 +71,13 @@ class _Commands(LazyGroup):
     }
 
 
-app = typer.Typer(help="Looker's content, kept in a vault.", no_args_is_help=True, cls=_Commands)
+app = typer.Typer(
+    help="Looker's content in a vault: extract, compare, restore.",
+    no_args_is_help=True,
+    cls=_Commands,
+)
 
 
 @app.callback()
 def looker() -> None:
-    """Looker's content, kept in a vault."""
+    """Looker's content in a vault: extract, compare, restore."""

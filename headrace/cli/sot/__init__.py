@@ -43,10 +43,12 @@ class _Commands(LazyGroup):
 
 
 app = typer.Typer(
-    help="The source-of-truth log of an engine's outputs.", no_args_is_help=True, cls=_Commands
+    help="The source-of-truth log of an engine: write, verify, recover, migrate.",
+    no_args_is_help=True,
+    cls=_Commands,
 )
 
 
 @app.callback()
 def sot() -> None:
-    """The source-of-truth log of an engine's outputs."""
+    """The source-of-truth log of an engine: write, verify, recover, migrate."""

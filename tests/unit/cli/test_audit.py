@@ -24,7 +24,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     [
         (["--heal", "--offline"], "exclude each other"),
         (["--lag", "15m", "--offline"], "exclude each other"),
-        (["--lag", "soon"], "lag: 'soon' is no length of time"),
+        (["--lag", "soon"], "lag: 'soon' is not a length of time"),
         (["BTC USD"], "'BTC USD' is no product id"),
         (["--rate", "0/s"], "rate"),
         (["--base-url", "ftp://x"], "no http or https URL"),
