@@ -49,7 +49,7 @@ from tasks.logs import logs_of_run
 
 log = logging.getLogger(__name__)
 
-Asked = TypeVar("Asked", bound=Parameters)
+RequestType = TypeVar("RequestType", bound=Parameters)
 Kind = TypeVar("Kind", bound="PipelineRun[Any]")
 Reported = TypeVar("Reported", bound=Report)
 
@@ -58,7 +58,7 @@ _INTERRUPTED_PATIENCE_S = 1.0
 
 
 @dataclass(kw_only=True)
-class PipelineRun(Generic[Asked]):
+class PipelineRun(Generic[RequestType]):
     """One run. Each pipeline adds what its tasks share.
 
     Attributes:
@@ -74,7 +74,7 @@ class PipelineRun(Generic[Asked]):
     kept: ClassVar[str] = "what is complete"
 
     id: str
-    request: Asked
+    request: RequestType
     settings: Settings
     stop: StopEvent
     progress: Progress
@@ -100,7 +100,7 @@ class Client(Protocol):
 
 
 @dataclass(kw_only=True)
-class QuotaRun(PipelineRun[Asked]):
+class QuotaRun(PipelineRun[RequestType]):
     """A run that sends requests under a quota.
 
     Attributes:
@@ -176,7 +176,7 @@ class Opening:
                 extra={"event": "no-events"},
             )
 
-    def run(self, request: Asked, progress: Progress) -> PipelineRun[Asked]:
+    def run(self, request: RequestType, progress: Progress) -> PipelineRun[RequestType]:
         """A run whose tasks share no more than what every run has."""
         return PipelineRun(
             id=self.run_id,

@@ -15,7 +15,7 @@ from headrace.run.report import Report
 from tasks.kernel import finish, ui_url
 from tasks.prefect_defaults import flow
 
-Asked = TypeVar("Asked", bound=Parameters)
+RequestType = TypeVar("RequestType", bound=Parameters)
 Contra = TypeVar("Contra", bound=Parameters, contravariant=True)
 
 
@@ -29,8 +29,8 @@ class Refusal(Protocol[Contra]):
 
 
 def pipeline(
-    name: str, request: type[Asked], *, refused: Refusal[Asked] | None = None
-) -> Callable[[Callable[[Asked], Any]], Flow[..., Any]]:
+    name: str, request: type[RequestType], *, refused: Refusal[RequestType] | None = None
+) -> Callable[[Callable[[RequestType], Any]], Flow[..., Any]]:
     """A decorator that makes a flow from a function of a checked request.
 
     The flow takes the request's parameters one by one, so that forms, deployments and
@@ -45,7 +45,7 @@ def pipeline(
             None for a pipeline whose parts have leases of their own.
     """
 
-    def decorate(run: Callable[[Asked], Any]) -> Flow[..., Any]:
+    def decorate(run: Callable[[RequestType], Any]) -> Flow[..., Any]:
         signature = _signature(request)
 
         def flow_function(*args: Any, **kwargs: Any) -> Any:

@@ -13,13 +13,13 @@ from pydantic.fields import FieldInfo
 
 from headrace.run.parameters import Parameter, Parameters
 
-Asked = TypeVar("Asked", bound=Parameters)
+RequestType = TypeVar("RequestType", bound=Parameters)
 
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON summary on stdout, nothing else.")]
 
 
 def command(
-    request: type[Asked], run: Callable[[dict[str, Any], bool], None], *, name: str, text: str
+    request: type[RequestType], run: Callable[[dict[str, Any], bool], None], *, name: str, text: str
 ) -> Callable[..., None]:
     """A function for typer that takes the request's parameters and `--json`.
 

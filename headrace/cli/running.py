@@ -25,9 +25,9 @@ from headrace.run.report import Report, log_end
 from headrace.settings import load_settings
 from headrace.signals import leave_on_signals
 
-Asked = TypeVar("Asked", bound=Parameters)
+RequestType = TypeVar("RequestType", bound=Parameters)
 #: Takes the leases that a run will want first; gives the report of a run that must not begin.
-Admit = Callable[[Asked], AbstractContextManager[Report | None]]
+Admit = Callable[[RequestType], AbstractContextManager[Report | None]]
 
 #: How long the last logs and events may take to reach the UI.
 DRAIN_S, INTERRUPTED_DRAIN_S = 5.0, 1.5
@@ -35,12 +35,12 @@ DRAIN_S, INTERRUPTED_DRAIN_S = 5.0, 1.5
 
 def pipeline_command(
     flow: str,
-    request: type[Asked],
+    request: type[RequestType],
     text: str,
     *,
     name: str = "",
-    admit: Admit[Asked] | None = None,
-    check: Callable[[Asked, bool], None] | None = None,
+    admit: Admit[RequestType] | None = None,
+    check: Callable[[RequestType, bool], None] | None = None,
 ) -> Callable[..., None]:
     """The command of a pipeline.
 

@@ -5,10 +5,11 @@ bounded memory. Records are ordered by
 
     (the largest `input_seq` of the symbol's records up to this one, symbol_id, output_seq)
 
-`input_seq` is the engine's own sequence over all symbols, so this is the order in which the engine
-spoke. Taking the largest so far instead of the record's own keeps each symbol's chain in order even
-where an engine counted backwards; symbol and sequence make the order total. It depends on nothing
-but the records: not on shards, on the backend, on times, or on the order in which they are read.
+`input_seq` is the engine's own sequence over all symbols, so this is the order of the engine's
+outputs. Taking the largest so far instead of the record's own keeps each symbol's chain in order
+even where an engine counted backwards; symbol and sequence make the order total. It depends on
+nothing but the records: not on shards, on the backend, on times, or on the order in which they are
+read.
 
 Each symbol that is open holds one block. Beyond a number of them, groups are merged into temporary
 files first, and those are merged: a merge sort on disk.
