@@ -28,13 +28,17 @@ from headrace.pull.report import ProductReceipt
 from headrace.pull.request import PullRequest
 from headrace.quota import BreakerChange, Phase
 from headrace.run.report import Status
-from tasks.events import emit_breaker_change, emit_gaps, emit_if_up_to_date
+from headrace.checks.report import Breach, Check
+from tasks.events import emit_breaches, emit_breaker_change, emit_gaps, emit_if_up_to_date
 
 def breaker(name, before, after, failures):
     emit_breaker_change(BreakerChange(name, Phase(before), Phase(after), failures, 1.0))
 
 def gaps(product, *ranges):
     emit_gaps(product, IntervalSet([tuple(each) for each in ranges]))
+
+def breach(product, check, text):
+    emit_breaches([Breach(Check(check), product, 1, "none", text)])
 
 def up_to_date(product, newest):
     receipt = ProductReceipt(product, Status.DONE, newest=newest)
@@ -187,6 +191,26 @@ def test_an_alarm_goes_where_it_is_sent(server: Server, hook: Hook, block: str) 
     assert "12 seconds" in old["subject"]
     assert told_of(hook, "stays-open")[0]["alarm"] == "breaker-open"
     assert told_of(hook, "closes") == []
+
+
+def test_a_failed_check_sets_off_one_alarm_for_each_kind_of_breach(
+    server: Server, hook: Hook, block: str
+) -> None:
+    server.command("alarms", "install", "--to", block, "--on")
+    emit(
+        server,
+        ("breach", "CHECKED-USD", "price", "7: '0'"),
+        ("breach", "CHECKED-USD", "stale", "2 h old"),
+        ("breach", "OTHER-USD", "price", "8: '0'"),
+        ("breach", "CHECKED-USD", "price", "again"),
+    )
+    wait_until(lambda: told_of(hook, "OTHER-USD"), 30, "the other product")
+    wait_until(lambda: len(told_of(hook, "CHECKED-USD")) > 1, 30, "both kinds")
+    found = {each["subject"]: each for each in told_of(hook, "CHECKED-USD")}
+    assert found.keys() == {"headrace: CHECKED-USD: price", "headrace: CHECKED-USD: stale"}
+    assert len(told_of(hook, "CHECKED-USD")) == 2
+    assert {each["alarm"] for each in found.values()} == {"check-failed"}
+    assert "7: '0'" in found["headrace: CHECKED-USD: price"]["text"]
 
 
 def test_runs_that_fail_or_are_partial_set_off_alarms(

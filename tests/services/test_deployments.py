@@ -110,6 +110,7 @@ def test_the_server_has_the_blocks_and_the_alarms(server: Server) -> None:
     assert {(each["key"], each["enabled"]) for each in json.loads(listed)["alarms"]} == {
         ("breaker-open", False),
         ("chain-broken", False),
+        ("check-failed", False),
         ("data-old", False),
         ("gap-found", False),
         ("run-failed", False),
