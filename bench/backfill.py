@@ -5,7 +5,8 @@ time against a discrete-event ideal with the same seed, pools and latencies, dra
 pages alone, and with the one question per product (how far does it go?) that comes before them.
 `cost`: a million trades with the quota lifted; CPU and memory of the bare library and of the flow,
 beside a plain script.
-`memory`: five million trades through the flow, with the quota lifted.
+`usual`: the command as it is typed, with its default pools and the quota lifted, beside the plain
+script on the same products; what each process took is what the kernel says at its end (`wait4`).
 """
 
 from __future__ import annotations
@@ -32,10 +33,18 @@ SEED = 17
 #: (products, places per product, pages per product, runs, of which the median counts)
 POOLS = ((1, 1, 24, 1), (1, 6, 150, 1), (2, 6, 150, 1), (5, 9, 270, 1), (5, 12, 270, 3))
 
+#: (products, trades each, options) of the command as it is typed.
+USUAL: tuple[tuple[int, int, tuple[str, ...]], ...] = (
+    (5, 500_000, ()),
+    (1, 5_000_000, ()),
+    (10, 250_000, ("--workers=10", "--chunk-concurrency=20")),
+)
+_COMMAND = "from headrace.cli.entry import main; main()"
+
 
 def run(arguments: Sequence[str]) -> dict[str, Any]:
     """All parts, or those named in the arguments."""
-    parts = {"quota": _quota, "cost": _cost, "memory": _memory}
+    parts = {"quota": _quota, "cost": _cost, "usual": _usual}
     chosen = [name for name in arguments if name in parts] or list(parts)
     with tempfile.TemporaryDirectory() as scratch:
         home = Path(scratch) / "home"
@@ -143,14 +152,55 @@ def _cost(scratch: Path, trades: int = 1_000_000, rounds: int = 5) -> dict[str, 
     return {"trades": trades, "medians": medians, "library_share": round(share, 3)}
 
 
-def _memory(scratch: Path, trades: int = 5_000_000, rounds: int = 2) -> dict[str, Any]:
-    runs = []
-    with SimulatedExchangeProcess(f"BTC-USD:{trades}", seed=SEED) as sim:
-        for round_ in range(rounds):
-            folder = scratch / f"long-{round_}"
-            runs.append(_json_of(["bench.flow_cost", sim.url, "BTC-USD", str(trades), str(folder)]))
-            print(f"{trades:,} trades: {runs[-1]}", flush=True)
-    return {"trades": trades, "runs": runs}
+def _usual(scratch: Path, rounds: int = 3) -> list[dict[str, Any]]:
+    rows = []
+    print("products x trades, options: CPU s, peak MB and wall s; the script's CPU s and peak MB")
+    for count, trades, options in USUAL:
+        names = [f"P{number}-USD" for number in range(count)]
+        runs: dict[str, list[dict[str, float]]] = {"command": [], "script": []}
+        with SimulatedExchangeProcess(*(f"{name}:{trades}" for name in names), seed=SEED) as sim:
+            for round_ in range(rounds):
+                folder = scratch / f"usual-{count}-{trades}-{len(options)}-{round_}"
+                script = [sim.url, ",".join(names), str(trades), str(folder), "10"]
+                where = [f"--base-url={sim.url}", f"--lake={folder}-lake", "--rate=none"]
+                runs["command"].append(
+                    _cost_of(["-c", _COMMAND, "backfill", *names, *where, *options])
+                )
+                runs["script"].append(_cost_of(["-m", "bench.plain_script", *script]))
+        medians = {
+            name: {key: statistics.median(each[key] for each in found) for key in found[0]}
+            for name, found in runs.items()
+        }
+        command, plain = medians["command"], medians["script"]
+        share = round(command["cpu_s"] / plain["cpu_s"], 3)
+        rows.append(
+            {"products": count, "trades": trades, "options": list(options), "runs": runs,
+             "medians": medians, "cpu_share": share}
+        )  # fmt: skip
+        print(
+            f"{count} x {trades:<14,} {' '.join(options):<24} {command['cpu_s']:>6.1f} "
+            f"{command['peak_mb']:>8.0f} {command['wall_s']:>9.1f} {plain['cpu_s']:>13.1f} "
+            f"{plain['peak_mb']:>5.0f}   {share:.2f} of the CPU",
+            flush=True,
+        )
+    return rows
+
+
+def _cost_of(arguments: Sequence[str]) -> dict[str, float]:
+    """What a Python process took, by the kernel's account of it. Its output goes nowhere."""
+    began = time.monotonic()
+    silent = [(os.POSIX_SPAWN_OPEN, each, os.devnull, os.O_WRONLY, 0) for each in (1, 2)]
+    pid = os.posix_spawn(
+        sys.executable, [sys.executable, *arguments], _environment(), file_actions=silent
+    )
+    _, status, used = os.wait4(pid, 0)
+    if status:
+        raise SystemExit(f"{' '.join(arguments)} ended with {os.waitstatus_to_exitcode(status)}")
+    return {
+        "cpu_s": round(used.ru_utime + used.ru_stime, 2),
+        "wall_s": round(time.monotonic() - began, 2),
+        "peak_mb": used.ru_maxrss // 1024,
+    }
 
 
 def headrace(*arguments: str) -> dict[str, Any]:
@@ -164,14 +214,17 @@ def headrace(*arguments: str) -> dict[str, Any]:
 
 
 def _json_of(module: list[str]) -> dict[str, Any]:
-    # What this process set for its own Arrow is not the script's: each begins as a shell has it.
-    environment = {k: v for k, v in os.environ.items() if k != "ARROW_DEFAULT_MEMORY_POOL"}
     done = subprocess.run(
         [sys.executable, "-m", *module],
         stdout=subprocess.PIPE,
         check=True,
         text=True,
-        env=environment,
+        env=_environment(),
     )
     figures: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return figures
+
+
+def _environment() -> dict[str, str]:
+    """As a shell has it: what this process set for its own Arrow is not the script's."""
+    return {k: v for k, v in os.environ.items() if k != "ARROW_DEFAULT_MEMORY_POOL"}

@@ -1,16 +1,18 @@
 """What one would write in an afternoon: a thread pool, a stock bucket, pyarrow. The baseline.
 
-Usage: python -m bench.plain_script URL PRODUCT NEWEST FOLDER
+Usage: python -m bench.plain_script URL PRODUCT[,PRODUCT...] NEWEST FOLDER [THREADS]
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import resource
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +23,10 @@ from pyrate_limiter import Duration, Limiter, Rate, SQLiteBucket
 
 PAGE = 1000
 BATCH = 100
-THREADS = 5
 
 
-def main(url: str, product: str, newest: int, folder: Path) -> None:
-    """Fetch every page and write a file per hundred of them."""
+def main(url: str, products: list[str], newest: int, folder: Path, threads: int = 5) -> None:
+    """Fetch every page of each product and write a file per hundred of them."""
     folder.mkdir(parents=True, exist_ok=True)
     bucket = SQLiteBucket.init_from_file(
         [Rate(1_000_000, Duration.SECOND)],
@@ -35,7 +36,7 @@ def main(url: str, product: str, newest: int, folder: Path) -> None:
     limiter = Limiter(bucket)
     with requests.Session() as session:
 
-        def page(after: int) -> list[dict[str, Any]]:
+        def page(product: str, after: int) -> list[dict[str, Any]]:
             limiter.try_acquire("page")
             answer = session.get(f"{url}/products/{product}/trades", params={"after": after})
             answer.raise_for_status()
@@ -44,17 +45,24 @@ def main(url: str, product: str, newest: int, folder: Path) -> None:
                 row["time"] = datetime.fromisoformat(row["time"])
             return rows
 
-        with ThreadPoolExecutor(THREADS) as pool:
+        with ThreadPoolExecutor(threads) as pool:
             cursors = range(PAGE + 1, newest + PAGE + 1, PAGE)
-            for start in range(0, len(cursors), BATCH):
-                pages = pool.map(page, cursors[start : start + BATCH])
+            for product, start in itertools.product(products, range(0, len(cursors), BATCH)):
+                pages = pool.map(partial(page, product), cursors[start : start + BATCH])
                 rows = sorted((row for rows in pages for row in rows), key=lambda r: r["trade_id"])
-                pq.write_table(pa.Table.from_pylist(rows), folder / f"{start:06d}.parquet")
+                name = f"{product}-{start:06d}.parquet"
+                pq.write_table(pa.Table.from_pylist(rows), folder / name)
 
 
 if __name__ == "__main__":
     began_cpu, began = time.process_time(), time.monotonic()
-    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), Path(sys.argv[4]))
+    main(
+        sys.argv[1],
+        sys.argv[2].split(","),
+        int(sys.argv[3]),
+        Path(sys.argv[4]),
+        *map(int, sys.argv[5:]),
+    )
     print(
         json.dumps(
             {

@@ -3,7 +3,7 @@
 Values are what the exchange sent: `price`, `size` and `side` as text, unchanged. `side` is the
 *maker's* side (Coinbase Exchange documentation, "Get product trades"); nothing here flips it.
 
-Cutting tables that are sorted by id.
+Cutting and joining tables that are sorted by id.
 """
 
 from __future__ import annotations
@@ -37,6 +37,21 @@ def rows_between(table: pa.Table, lo: int, hi: int) -> pa.Table:
     values = ids.combine_chunks()
     begin, end = _lower_bound(values, lo), _lower_bound(values, hi + 1)
     return table.slice(begin, max(0, end - begin))
+
+
+def joined(batches: list[pa.RecordBatch]) -> pa.Table:
+    """Batches of raw trades, in their order, as one, on which all that follows does better.
+
+    The list is emptied: a column's pieces are freed once it is joined, so that the rows are never
+    in memory twice, unless the caller keeps them.
+    """
+    columns = [[batch.column(at) for batch in batches] for at in range(len(RAW_SCHEMA))]
+    batches.clear()
+    whole = []
+    for pieces, field in zip(columns, RAW_SCHEMA, strict=True):
+        whole.append(pa.concat_arrays(pieces) if pieces else pa.array([], field.type))
+        pieces.clear()
+    return pa.Table.from_arrays(whole, schema=RAW_SCHEMA)
 
 
 def _lower_bound(ids: pa.Int64Array, wanted: int) -> int:

@@ -18,6 +18,7 @@ from headrace.logs import hide
 from headrace.products.choice import Chosen, to_fetch
 from headrace.pull.job import ProductJob, pull_progress
 from headrace.pull.ledger import EXCHANGE, Listener
+from headrace.pull.memory import MemoryBudget
 from headrace.pull.metrics import PullMetrics
 from headrace.pull.report import ProductReceipt
 from headrace.pull.request import MAX_IN_FLIGHT, PullRequest
@@ -44,6 +45,7 @@ class Run(QuotaRun[PullRequest]):
     checkpoints: BlockCheckpoints
     listings: Listings
     progress: RunProgress
+    memory: MemoryBudget = field(default_factory=MemoryBudget)
     jobs: dict[str, ProductJob] = field(default_factory=dict)
     task_runs: dict[str, str] = field(default_factory=dict)
     listeners: list[Listener] = field(default_factory=lambda: [emit_and_log])
@@ -62,12 +64,13 @@ class Run(QuotaRun[PullRequest]):
     @property
     def sizing(self) -> Sizing:
         """How large chunks may be, given the quota, the pools and the lake's grid."""
+        stats = self.client.stats
         return Sizing(
             cell_pages=self.lake.grid.cell_pages,
             in_flight=self.in_flight,
             pool=self.pool_width,
             pages_per_s=self.per_s,
-            latency_s=self.client.stats.mean_latency_s,
+            latency_s=stats.mean_latency_s if self.per_s else stats.least_latency_s,
             pages_per_chunk=self.request.pages_per_chunk,
         )
 
@@ -95,6 +98,7 @@ class Run(QuotaRun[PullRequest]):
             stop=self.over,
             listings=self.listings,
             listener=self._tell,
+            memory=self.memory,
         )
         self.jobs[product] = job
         return job

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import os
 import signal
 import sys
@@ -16,6 +18,13 @@ from headrace.cli.streams import prepare_streams, write_json_lines
 #: `Exit.INTERRUPTED`, whose module is among those that take time to load.
 _INTERRUPTED = 130
 
+#: Objects made until garbage is looked for, in place of 700: loading makes a million and drops few.
+_COLLECTION = (10_000, 20, 20)
+
+#: Heaps, and the size in bytes from which each block is one of the kernel's, which takes it back
+#: when it is freed: the environment's name, and `mallopt`'s number, of each.
+_ALLOCATOR = (("MALLOC_ARENA_MAX", -8, 2), ("MALLOC_MMAP_THRESHOLD_", -3, 192 << 10))
+
 
 def main() -> None:
     """Load the command, then run it.
@@ -29,8 +38,9 @@ def main() -> None:
     if _json_is_asked_for(sys.argv[1:]):
         write_json_lines()
     let_no_warning_be_an_error(os.environ)
+    keep_memory_small()
     try:
-        sys.meta_path.insert(0, OwnPackages)
+        sys.meta_path[:0] = [OwnPackages, WithoutPandas]
         from headrace.cli.main import main as command
     except Exception as error:  # noqa: BLE001 - limits, a broken installation: no traceback
         words = " ".join(str(error).split())
@@ -73,6 +83,32 @@ class OwnPackages:
     ) -> ModuleSpec | None:
         """As `importlib` asks; None leaves a name to the next finder."""
         return PathFinder.find_spec(name, [cls._root]) if name in cls._names else None
+
+
+class WithoutPandas:
+    """Finds neither pandas nor NumPy, as if they were not installed: no command needs them.
+
+    Where they are, Arrow loads both, used or not: 43 MB, and a fifth of a second.
+    """
+
+    @staticmethod
+    def find_spec(name: str, _path: object = None, _target: object = None) -> None:
+        """As `importlib` asks; None leaves a name to the next finder."""
+        if name in ("numpy", "pandas"):
+            raise ModuleNotFoundError(f"{name} is hidden from commands", name=name)
+
+
+def keep_memory_small() -> None:
+    """Have the C library keep little of what was freed, where it is glibc.
+
+    By itself it makes up to eight heaps a core for threads, which keep what is free between what is
+    in use: more than is in use (docs/benchmarks.md). What the user has set is left alone.
+    """
+    gc.set_threshold(*_COLLECTION)
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    for variable, parameter, value in _ALLOCATOR:
+        if mallopt is not None and variable not in os.environ:
+            mallopt(parameter, value)
 
 
 def run_command(*command: str) -> None:

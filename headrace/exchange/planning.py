@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from headrace.coverage import IntervalSet, Range
 from headrace.lake.grid import PAGE_IDS, Grid
 
-#: Pages that all chunks in flight may hold together: about 60 KB each in memory.
-PAGES_IN_MEMORY = 1000
+#: Pages that all chunks in flight may hold together, unless their size is known.
+PAGES_IN_MEMORY = 560
 
 #: Task runs a second that a run may cause in steady state; Prefect on SQLite records 28 to 60.
 TASK_RUNS_PER_S = 5.0
@@ -33,8 +33,8 @@ CHUNK_TIMES_PER_RUN = 100
 #: In the last stretch a piece may be this much smaller than in steady state.
 TAIL_DIVISOR = 8
 
-#: Pages a second assumed where no quota limits them.
-UNLIMITED_PAGES_PER_S = 600.0
+#: Pages a second assumed where no quota limits them: at best, and of a process on a busy machine.
+UNLIMITED_PAGES_PER_S, BUSY_PAGES_PER_S = 600.0, 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,9 @@ class Sizing:
         in_flight: chunks walked at once by the whole run.
         pool: chunks walked at once for this product.
         pages_per_s: what the quota allows, None if nothing limits it.
-        latency_s: mean seconds of one answer, None if it is not known.
+        latency_s: seconds of one answer, None if they are not known: the mean, or the least where
+            nothing limits the rate, since the mean holds waits of this process then.
+        pages_in_memory: pages that all chunks in flight may hold together.
         pages_per_chunk: fixed by the user; 0 lets the plan decide.
     """
 
@@ -69,6 +71,7 @@ class Sizing:
     pool: int = 5
     pages_per_s: float | None = None
     latency_s: float | None = None
+    pages_in_memory: int = PAGES_IN_MEMORY
     pages_per_chunk: int = 0
 
     @property
@@ -76,7 +79,7 @@ class Sizing:
         """The most pages that a chunk may have: its cell's, as far as memory allows."""
         if self.pages_per_chunk:
             return min(self.pages_per_chunk, self.cell_pages)
-        return max(1, min(self.cell_pages, PAGES_IN_MEMORY // self.in_flight))
+        return max(1, min(self.cell_pages, self.pages_in_memory // self._of_use(self.in_flight)))
 
     @property
     def smallest(self) -> int:
@@ -92,7 +95,7 @@ class Sizing:
         job_s = pages / self._rate
         chunk_s = min(LONG_CHUNK_S, max(SHORT_CHUNK_S, job_s / CHUNK_TIMES_PER_RUN))
         # In a pool that waits for permits, a page takes as long as its turn takes to come round.
-        page_s = max(self.latency_s or 0.0, self.in_flight / self._rate)
+        page_s = max(self.latency_s or 0.0, self._of_use(self.in_flight) / self._rate)
         return max(self.smallest, min(self.most, int(chunk_s / page_s)))
 
     def tail(self, pages: int) -> int:
@@ -101,9 +104,19 @@ class Sizing:
         Without a quota a page takes milliseconds, so an idle place costs less than a cell that has
         to be merged from pieces: then whole cells go out to the end, if there are enough of them.
         """
-        if self.pages_per_s is None and pages >= self.pool * self.most:
+        if self.pages_per_s is None and pages >= self._of_use(self.pool) * self.most:
             return 0
         return 2 * self.pool * self.smallest
+
+    def _of_use(self, places: int) -> int:
+        """How many of so many places get more done by being at work at once.
+
+        With a quota, all of them. Without one, as many as answers take to come: they keep this
+        process busy, and further ones only hold memory.
+        """
+        if self.pages_per_s is not None or self.latency_s is None:
+            return places
+        return max(1, min(places, math.ceil(self.latency_s * BUSY_PAGES_PER_S)))
 
     @property
     def _rate(self) -> float:

@@ -18,15 +18,19 @@ from headrace.exchange.proof import Known, unmet
 from headrace.exchange.source import Source
 from headrace.quota import Lane
 from headrace.stopping import StopEvent
-from headrace.trades import RAW_SCHEMA
+from headrace.trades import joined
+
+#: So many pages are joined as they come. A page's buffers are small, and leave holes between what
+#: the C library keeps in use when they are freed; those of so many pages it returns to the kernel.
+_PAGES_JOINED = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Walked:
     """An answered range and its trades (RAW_SCHEMA, ascending, all within the range).
 
-    If the walk ended on its way, `error` says by what, and `lo` is above the lower end that was
-    asked for: `hi + 1` if nothing was answered.
+    If the walk ended on its way, `lo` is above the lower end that was asked for: `hi + 1` if
+    nothing was answered. `error` says by what it ended; None if there was no room for more pages.
     """
 
     lo: int
@@ -45,8 +49,12 @@ def walk(
     lane: Lane = Lane.BACKFILL,
     stop: StopEvent | None = None,
     on_page: Callable[[Page], None] | None = None,
+    room: Callable[[int, int], bool] = lambda _rows_bytes, _lo: True,
 ) -> Walked:
     """Fetch every trade with an id in `span`, both ends included.
+
+    Before each page but the first, `room` is asked with the bytes of the rows so far and the lowest
+    id that is answered for. If it says no, the walk ends there, without an error.
 
     Whatever ends the walk (`stop`, an error of the client as of `Source.page`, or of this
     machine), what was answered so far is returned with the error, which is not raised. Where that
@@ -56,7 +64,7 @@ def walk(
     lo, hi = span
     cursor = hi + 1
     batches: list[pa.RecordBatch] = []
-    pages = 0
+    pages = rows_bytes = loose = 0
     last: Page | None = None
     above = cursor
     # Nothing lies below the first trade, which is known: no request needs to find that out.
@@ -66,11 +74,19 @@ def walk(
         while (cursor := known.nothing_below(cursor)) > bottom:
             if stop is not None:
                 stop.check()
+            if batches and not room(rows_bytes, cursor):
+                break
             page, requests = known.shown(cursor, bottom), 1
             if page is None:
                 page, requests = _met(client, product, cursor, known, last, lane)
             pages += requests
             batches.append(page.trades)
+            rows_bytes += page.trades.nbytes
+            loose += 1
+            if loose > _PAGES_JOINED:
+                # All but the last, which may turn out to be wrong.
+                batches[-loose:-1] = joined(batches[-2 : -loose - 1 : -1]).to_batches()
+                loose = 1
             above, cursor, last = cursor, page.first_id, page
             if on_page is not None:
                 on_page(page)
@@ -80,7 +96,8 @@ def walk(
             batches.pop()
             cursor = above
     answered_lo = lo if cursor <= bottom else cursor
-    return Walked(answered_lo, hi, _from(_joined(batches), lo), pages, error)
+    batches.reverse()
+    return Walked(answered_lo, hi, _from(joined(batches), lo), pages, error)
 
 
 def _met(
@@ -126,21 +143,6 @@ def _met(
             at = (low + high) // 2 + 1
         else:
             at = low + max(page.limit // 2, 4 * (low - cursor))
-
-
-def _joined(batches: list[pa.RecordBatch]) -> pa.Table:
-    """The pages of a walk, oldest first, as one batch, on which all that follows does better.
-
-    Column by column, and a column's pages are let go once it is joined: a chunk is never in memory
-    twice.
-    """
-    columns = [[batch.column(at) for batch in reversed(batches)] for at in range(len(RAW_SCHEMA))]
-    batches.clear()
-    joined = []
-    for pieces, field in zip(columns, RAW_SCHEMA, strict=True):
-        joined.append(pa.concat_arrays(pieces) if pieces else pa.array([], field.type))
-        pieces.clear()
-    return pa.Table.from_arrays(joined, schema=RAW_SCHEMA)
 
 
 def _from(trades: pa.Table, lo: int) -> pa.Table:

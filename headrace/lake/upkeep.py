@@ -24,8 +24,6 @@ from dataclasses import dataclass
 from itertools import groupby, pairwise
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
 from headrace.faults import kill_point
 from headrace.lake.digest import ContentDigest, content_digest
 from headrace.lake.exceptions import InvalidTrades, MergeRefused, PartUnreadable
@@ -39,7 +37,7 @@ from headrace.lake.names import (
     product_prefix,
 )
 from headrace.lake.parts import Part, PartReceipt
-from headrace.trades import rows_between
+from headrace.trades import joined, rows_between
 
 if TYPE_CHECKING:
     from headrace.lake.raw import RawLake
@@ -133,9 +131,13 @@ def merge(raw: RawLake, product: str, pieces: Sequence[Part]) -> PartReceipt:
     """
     product = canonical_product(product)
     lo, hi = _check_shape(raw, product, pieces)
-    read = [raw.read_part(piece) for piece in pieces]
-    table = pa.concat_tables([rows for rows, _ in read]).combine_chunks()
-    footers = [footer for _, footer in read]
+    batches, footers = [], []
+    for piece in pieces:
+        read, footer = raw.read_part(piece)
+        batches += read.to_batches()
+        footers.append(footer)
+    del read
+    table = joined(batches)
     rows = sum(footer.rows for footer in footers)
     if table.num_rows != rows:
         reason = f"their footers add up to {rows} rows, their contents to {table.num_rows}"

@@ -26,6 +26,7 @@ class ClientStats:
         self.failures = 0
         self.latency_sum_s = 0.0
         self.answers = 0
+        self.least_latency_s: float | None = None
         self.latencies = Distribution()
         self._by_product: Counter[str] = Counter()
 
@@ -50,6 +51,7 @@ class ClientStats:
         with self._lock:
             self.answers += 1
             self.latency_sum_s += elapsed_s
+            self.least_latency_s = min(elapsed_s, self.least_latency_s or elapsed_s)
             self.throttled += status == 429
             self.failures += status >= 500
         self.latencies.observe(elapsed_s)

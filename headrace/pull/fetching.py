@@ -21,6 +21,7 @@ from headrace.exchange.source import Source
 from headrace.exchange.walk import Walked, walk
 from headrace.faults import kill_point
 from headrace.lake import Part, PartReceipt, RawLake
+from headrace.pull.memory import MemoryBudget, Reservation, chunk_bytes
 from headrace.pull.report import ChunkReceipt
 from headrace.quota import Lane
 from headrace.run.progress import RunProgress
@@ -42,6 +43,8 @@ class Fetching:
         stored_before: what the lake answered for when the run began.
         replace: let what is fetched take the place of what is stored.
         progress: raised as pages arrive.
+        memory: where a chunk reserves what it holds.
+        page_bytes: what a page of the product is expected to take.
         stop: looked at before each page.
         on_page_end: called with None after each page, and with the error of each that is left out.
     """
@@ -55,6 +58,8 @@ class Fetching:
     stored_before: IntervalSet
     replace: bool
     progress: RunProgress
+    memory: MemoryBudget
+    page_bytes: int
     stop: StopEvent
     on_page_end: Callable[[RequestError | None], None]
 
@@ -70,20 +75,28 @@ class Fetching:
         rows = pages = 0
         failed: Exception | None = None
         hi = chunk.hi
+        expected = chunk_bytes(chunk.pages * self.page_bytes, self.page_bytes)
         try:
-            while hi >= chunk.lo:
-                walked = self._walk(chunk.lo, hi)
-                pages += walked.pages
-                failed = failed or walked.error
-                lo = walked.lo if walked.lo == chunk.lo else next_page(walked.lo)
-                if lo <= hi:
-                    parts += self._store(chunk, lo, walked)
-                    answered.append((lo, hi))
-                    rows += self._new_rows(walked.trades, lo, hi)
-                if walked.error is None or not _is_of_one_page(walked.error):
-                    break
-                self.on_page_end(walked.error)
-                hi = page_begin(walked.lo - 1) - 1
+            with self.memory.reserved(expected, self.stop) as reservation:
+                while hi >= chunk.lo:
+                    walked = self._walk(chunk.lo, hi, reservation)
+                    error, end = walked.error, walked.lo
+                    pages += walked.pages
+                    failed = failed or error
+                    lo = end if end == chunk.lo else next_page(end)
+                    if lo <= hi:
+                        parts += self._store(chunk, lo, walked)
+                        answered.append((lo, hi))
+                        rows += self._new_rows(walked.trades, lo, hi)
+                    # The next walk begins with empty hands.
+                    del walked
+                    if error is None:
+                        hi = lo - 1
+                        continue
+                    if not _is_of_one_page(error):
+                        break
+                    self.on_page_end(error)
+                    hi = page_begin(end - 1) - 1
         except Exception as error:  # noqa: BLE001 - what is stored by now is counted all the same
             failed = error
         receipt = ChunkReceipt(
@@ -97,7 +110,13 @@ class Fetching:
         )
         return receipt, failed
 
-    def _walk(self, lo: int, hi: int) -> Walked:
+    def _walk(self, lo: int, hi: int, reservation: Reservation) -> Walked:
+        def room(rows_bytes: int, answered_lo: int) -> bool:
+            # Whole pages of the grid can be stored, and less would have to be fetched again.
+            return next_page(answered_lo) > hi or reservation.covers(
+                chunk_bytes(rows_bytes + self.page_bytes, self.page_bytes)
+            )
+
         def on_page(page: Page) -> None:
             self.progress.add(self.product, done=1, rows=len(page))
             self.on_page_end(None)
@@ -110,6 +129,7 @@ class Fetching:
             lane=self.lane,
             stop=self.stop,
             on_page=on_page,
+            room=room,
         )
         kill_point("after-fetch")
         return walked

@@ -21,6 +21,7 @@ from headrace.exchange.exceptions import UnknownProduct
 from headrace.exchange.planning import (
     Chunk,
     Sizing,
+    page_count,
     plan_chunks,
     plan_pages,
 )
@@ -44,6 +45,7 @@ from headrace.pull.ledger import (
     opened_ledger,
     source_host,
 )
+from headrace.pull.memory import PAGE_BYTES, MemoryBudget, merge_bytes, page_bytes
 from headrace.pull.planner import Survey, refresh_chunks, survey
 from headrace.pull.product_leases import HeldLease, Turns
 from headrace.pull.report import ChunkReceipt, PlanReceipt, ProductReceipt
@@ -84,6 +86,7 @@ class ProductJob:
         stop: the run's stop event; the job has a child of it, so that it can stop alone.
         listings: of all products of the run, read together; None for a run of this one.
         listener: told of commits, gaps and disagreements.
+        memory: shared by the products of a run; each has its own unless given.
         clock: seconds that only rise.
         sleep: waits so many seconds.
     """
@@ -102,6 +105,7 @@ class ProductJob:
         stop: StopEvent,
         listings: Listings | None = None,
         listener: Listener = lambda _name, _facts: None,
+        memory: MemoryBudget | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], object] = time.sleep,
     ) -> None:
@@ -116,6 +120,7 @@ class ProductJob:
         self.turns = Turns(leases, lake.exchange, product, checkpoints.lake)
         self._progress = progress
         self._tell = listener
+        self._memory = memory or MemoryBudget()
         self._clock = clock
         self._sleep = sleep
         self._lane = Lane.INGEST if request.planner == "ingest" else Lane.BACKFILL
@@ -125,6 +130,7 @@ class ProductJob:
         self._saved: Checkpoint | None = None
         self._survey = Survey()
         self._surveyed: tuple[float, IntervalSet] | None = None
+        self._page_bytes = PAGE_BYTES
         self._ledger = Ledger()
         self._fetching: Fetching | None = None
         self._committed_at = -math.inf
@@ -209,6 +215,7 @@ class ProductJob:
         self._ledger = opened_ledger(lake, self.product, self._before, self._tell)
         if not surveyed:
             self._survey = self._survey_of(lake, self.turns.backfill_is_under_way())
+        self._page_bytes = max([PAGE_BYTES, *map(page_bytes, self._survey.seen)])
         self._fetching = self._fetching_of(self._ledger.covered)
         if lease is not None:
             self._keep_proven_empty()
@@ -217,6 +224,7 @@ class ProductJob:
     def chunks(self, sizing: Sizing) -> Iterator[Chunk]:
         """What to walk, oldest first. A full refresh takes stored parts by their own borders."""
         plan = self._survey
+        sizing = replace(sizing, pages_in_memory=self._memory.pages_at_once(self._page_bytes))
         if not self._request.full_refresh or plan.asked is None or plan.history is None:
             yield from plan_chunks(plan.to_fetch, sizing)
             return
@@ -400,6 +408,8 @@ class ProductJob:
             stored_before=stored_before,
             replace=self._request.full_refresh,
             progress=self._progress,
+            memory=self._memory,
+            page_bytes=self._page_bytes,
             stop=self.stop,
             on_page_end=self._page_ended,
         )
@@ -449,9 +459,21 @@ class ProductJob:
 
     def _sweep_and_merge(self, lake: RawLake) -> None:
         lake.sweep(self.product)
-        if lake.merge_due(self.product):
+        if self._merge_due(lake):
             # What a run that lost its lease stored during the merge lies beside the merged part.
             lake.sweep(self.product)
+
+    def _merge_due(self, lake: RawLake) -> bool:
+        """Whether something was merged; the next run does what a stop leaves."""
+        due = merge_plan(lake.parts(self.product).parts, lake.grid)
+        for pieces in due:
+            rows_bytes = page_count(pieces[0].lo, pieces[-1].hi) * self._page_bytes
+            try:
+                with self._memory.reserved(merge_bytes(rows_bytes), self.stop):
+                    lake.merge(self.product, pieces)
+            except Stopped:
+                break
+        return bool(due)
 
     def _sweep_after_loss(self) -> None:
         """Remove what this run stored after its lease had expired, if a longer part holds it.

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
 import pytest
 
+from headrace.cli import entry
 from headrace.cli.exits import Exit
 
 _INTERRUPTED_WHILE_IT_LOADS = """
@@ -95,3 +97,64 @@ def test_closed_streams_are_nowhere_and_no_file_takes_their_place(closed: str) -
     said = {"1": done.stdout, "2": done.stderr}
     for descriptor, text in said.items():
         assert text == ("" if descriptor in closed else "said\n")
+
+
+_LOADS_ARROW = """
+import sys
+from headrace.cli import entry, main
+
+def command():
+    import pyarrow
+    column = pyarrow.array(["a"], pyarrow.string())
+    print(column.to_pylist(), sorted({"numpy", "pandas"} & set(sys.modules)))
+
+main.main = command
+entry.main()
+"""
+
+
+def test_arrow_loads_without_pandas_and_numpy_where_they_are_installed(tmp_path) -> None:
+    for name in ("numpy", "pandas"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('it was loaded')\n")
+    done = subprocess.run(
+        [sys.executable, "-c", _LOADS_ARROW],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.stdout, done.stderr) == ("['a'] []\n", "")
+
+
+@pytest.mark.parametrize(
+    ("chosen", "expected"),
+    [
+        ({}, [(-8, 2), (-3, 196_608)]),
+        ({"MALLOC_ARENA_MAX": "8"}, [(-3, 196_608)]),
+        ({"MALLOC_ARENA_MAX": "8", "MALLOC_MMAP_THRESHOLD_": "9"}, []),
+    ],
+)
+def test_the_c_library_keeps_little_unless_told_otherwise(chosen, expected, monkeypatch) -> None:
+    told: list[tuple[int, int]] = []
+
+    class Glibc:
+        def __init__(self, _name: None) -> None:
+            pass
+
+        def mallopt(self, parameter: int, value: int) -> None:
+            told.append((parameter, value))
+
+    monkeypatch.setattr(entry.ctypes, "CDLL", Glibc)
+    monkeypatch.setattr(entry.gc, "set_threshold", lambda *_counts: None)
+    for variable in ("MALLOC_ARENA_MAX", "MALLOC_MMAP_THRESHOLD_"):
+        monkeypatch.delenv(variable, raising=False)
+    for variable, value in chosen.items():
+        monkeypatch.setenv(variable, value)
+    entry.keep_memory_small()
+    assert told == expected
+
+
+def test_another_c_library_is_left_alone(monkeypatch) -> None:
+    monkeypatch.setattr(entry.ctypes, "CDLL", lambda _name: object())
+    monkeypatch.setattr(entry.gc, "set_threshold", lambda *_counts: None)
+    entry.keep_memory_small()

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from headrace.coverage import EMPTY, IntervalSet
 from headrace.exchange.pages import PAGE_LIMIT
 from headrace.exchange.planning import (
-    PAGES_IN_MEMORY,
     Sizing,
     page_count,
     plan_chunks,
@@ -62,10 +61,10 @@ def test_chunks_in_flight_are_bounded_in_memory_unless_their_size_was_asked_for(
     if sizing.pages_per_chunk:
         assert sizing.most == min(sizing.pages_per_chunk, sizing.cell_pages)
     else:
-        assert sizing.in_flight * sizing.most <= max(PAGES_IN_MEMORY, sizing.in_flight)
+        assert sizing.in_flight * sizing.most <= max(sizing.pages_in_memory, sizing.in_flight)
 
 
-@pytest.mark.parametrize(("in_flight", "most"), [(1, 128), (7, 128), (8, 125), (200, 5)])
+@pytest.mark.parametrize(("in_flight", "most"), [(1, 128), (4, 128), (8, 70), (200, 2)])
 def test_the_more_chunks_are_in_flight_the_smaller_each_is(in_flight, most):
     sizing = Sizing(cell_pages=128, in_flight=in_flight, pool=in_flight, pages_per_s=1e6)
     assert sizing.most == most
@@ -106,7 +105,9 @@ def test_pieces_shrink_towards_the_end():
 
 def test_steady_state_causes_few_task_runs_a_second():
     for pages_per_s in (10, 15, 100, None):
-        sizing = Sizing(cell_pages=128, in_flight=15, pool=5, pages_per_s=pages_per_s)
+        # So many pages come without a quota only from a server that answers at once.
+        latency_s = 1.0 if pages_per_s else 0.01
+        sizing = Sizing(128, in_flight=15, pool=5, pages_per_s=pages_per_s, latency_s=latency_s)
         chunks = list(plan_chunks(IntervalSet.of((1, 5_000_000)), sizing))
         seconds = 5_000 / (pages_per_s or 600)
         assert len(chunks) / seconds <= 10
@@ -128,7 +129,18 @@ def test_a_kill_costs_seconds_of_work_in_a_short_run_and_two_minutes_in_a_long_o
 
 
 def test_whole_cells_where_nothing_limits_the_rate():
-    sizing = Sizing(cell_pages=128, in_flight=5, pool=5)
+    sizing = Sizing(cell_pages=128, in_flight=5, pool=5, latency_s=0.01)
     chunks = list(plan_chunks(IntervalSet.of((1, 2_560_000)), sizing))
     assert [chunk.span for chunk in chunks[:2]] == [(1, 128_000), (128_001, 256_000)]
     assert len(chunks) == 20
+
+
+def test_without_a_quota_a_wide_pool_gets_whole_cells_if_answers_come_at_once():
+    missing = IntervalSet.of((1, 1_280_000))
+    wide = Sizing(cell_pages=128, in_flight=200, pool=20, latency_s=0.005)
+    assert {chunk.pages for chunk in plan_chunks(missing, wide)} == {128}
+    # Answers that take their time have to be waited for together.
+    slow = replace(wide, latency_s=2.0)
+    assert slow.in_flight * slow.most <= slow.pages_in_memory
+    # With a quota a pool is as wide as latency makes it, so all of it is of use.
+    assert replace(wide, pages_per_s=50).most == slow.most

@@ -171,3 +171,41 @@ def test_a_page_that_the_next_answers_deny_is_not_kept():
     result = walk(Mistaken(ids), "X-USD", (1, 19_997), Known(1, ids[-1]))
     assert isinstance(result.error, Contradiction)
     assert (result.lo, result.trades.num_rows) == (19_998, 0)
+
+
+def test_a_walk_ends_where_there_is_no_room_and_keeps_what_it_has():
+    asked = []
+
+    def room(rows_bytes, lo):
+        asked.append((rows_bytes, lo))
+        return lo > 7_001
+
+    ids = set(range(1, 10_001))
+    client, result = walked(ids, (1, 10_000), room=room)
+    assert [lo for _, lo in asked] == [9_001, 8_001, 7_001]
+    assert [held // asked[0][0] for held, _ in asked] == [1, 2, 3]
+    assert (result.lo, result.hi, result.error) == (7_001, 10_000, None)
+    assert result.trades.column("trade_id").to_pylist() == list(range(7_001, 10_001))
+    assert client.requests == 3
+
+
+@pytest.mark.parametrize("pages", [64, 65, 66, 130])
+def test_a_walk_of_any_number_of_pages_is_one_table_in_order(pages):
+    ids = range(1, pages * 1000 + 1)
+    client, result = walked(set(ids), (1, ids[-1]))
+    assert result.trades.column("trade_id").to_pylist() == list(ids)
+    assert all(column.num_chunks == 1 for column in result.trades.columns)
+    assert client.requests == pages
+
+
+def test_the_page_above_a_contradiction_is_dropped_alone_however_many_were_joined():
+    class Denying(FakeClient):
+        def page(self, product, after, **options):
+            if self.requests == 65:
+                raise Contradiction("denied", product=product, cursor=after)
+            return super().page(product, after, **options)
+
+    result = walk(Denying(range(1, 80_001)), "X-USD", (1, 80_000), Known(1, 80_000))
+    assert isinstance(result.error, Contradiction)
+    assert result.lo == 80_000 - 64_000 + 1
+    assert result.trades.num_rows == 64_000
