@@ -85,7 +85,7 @@ def list_checkpoints(
 ) -> None:
     """List the checkpoints of a lake, unusable ones included."""
     with _opened(lake, quiet=as_json) as place:
-        from blocks.inspection import found_checkpoints
+        from blocks.checkpoint import found_checkpoints
 
         here = place.checkpoints.lake
         # The name of a block ends with its lake's tag, which an unusable one has as well.

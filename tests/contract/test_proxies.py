@@ -230,18 +230,18 @@ def test_the_doctor_asks_as_runs_do_and_says_which_proxy_is_used(
 def test_a_command_goes_through_the_proxy_and_shows_no_password(
     sim: SimulatedExchange, tmp_path: Path
 ) -> None:
-    command = [str(Path(sys.executable).parent / "headrace"), "products", "--base-url"]
+    command = [str(Path(sys.executable).parent / "headrace"), "products", "list", "--live"]
     kept = {**os.environ, "HEADRACE_HOME": str(tmp_path), "HEADRACE_LOG_LEVEL": "debug"}
     with forward_proxy({HOST: sim.port}, login=LOGIN) as proxy:
         found = subprocess.run(
-            [*command, f"http://{HOST}"],
+            [*command, "--base-url", f"http://{HOST}"],
             env={**kept, "HTTP_PROXY": proxy.url},
             capture_output=True,
             text=True,
             check=True,
         )
         wrong = subprocess.run(
-            [*command, f"http://{HOST}"],
+            [*command, "--base-url", f"http://{HOST}"],
             env={**kept, "HTTP_PROXY": proxy.url.replace("word", "w0rd")},
             capture_output=True,
             text=True,

@@ -14,8 +14,7 @@ from prefect.utilities.dispatch import register_type
 from support.pulls import assert_lake_equals_source, coverage, of_product, run_backfill
 from typer.testing import CliRunner
 
-from blocks.checkpoint import BlockCheckpoints, ProductCheckpoint
-from blocks.names import checkpoint_name
+from blocks.checkpoint import BlockCheckpoints, ProductCheckpoint, checkpoint_name
 from headrace.cli.checkpoint import app
 from headrace.errors import ConfigurationError
 from headrace.leases import hold, open_leases

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from blocks.names import checkpoint_name
+from blocks.checkpoint import checkpoint_name
 from headrace.cli.server import ManagedServer, RunningServer
 from headrace.pull.checkpoints import Checkpoint, read_checkpoint
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prefect.client.schemas.actions import BlockDocumentCreate
 
-from blocks.names import checkpoint_name
+from blocks.checkpoint import checkpoint_name
 
 ALLOWED = re.compile(r"[a-z0-9]+(-+[a-z0-9]+)*")
 PRODUCTS = [
