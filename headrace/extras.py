@@ -12,11 +12,11 @@ from headrace.errors import ConfigurationError
 Extra = Literal["cql", "looker", "unified", "dask"]
 
 #: What each extra of `pyproject.toml` brings, and what it is for.
-_PACKAGES: dict[Extra, tuple[str, str]] = {
-    "cql": ("cassandra", "a store at cql:// needs the CQL driver"),
-    "looker": ("looker_sdk", "a Looker needs its SDK"),
-    "unified": ("deltalake", "the unified lake needs deltalake and duckdb"),
-    "dask": ("prefect_dask", "work on a Dask cluster needs prefect-dask"),
+_PACKAGES: dict[Extra, tuple[tuple[str, ...], str]] = {
+    "cql": (("cassandra",), "a store at cql:// needs the CQL driver"),
+    "looker": (("looker_sdk",), "a Looker needs its SDK"),
+    "unified": (("deltalake", "duckdb"), "the unified lake needs deltalake and duckdb"),
+    "dask": (("prefect_dask",), "work on a Dask cluster needs prefect-dask"),
 }
 
 
@@ -41,7 +41,7 @@ def require(extra: Extra) -> None:
     Raises:
         ExtraMissing: it is not.
     """
-    if find_spec(_PACKAGES[extra][0]) is None:
+    if any(find_spec(package) is None for package in _PACKAGES[extra][0]):
         raise ExtraMissing(extra)
 
 
@@ -54,6 +54,6 @@ def import_with(extra: Extra, module: str) -> ModuleType:
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] == _PACKAGES[extra][0]:
+        if (error.name or "").partition(".")[0] in _PACKAGES[extra][0]:
             raise ExtraMissing(extra) from error
         raise

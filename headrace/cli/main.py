@@ -61,6 +61,7 @@ class _Commands(LazyGroup, CommonOptionsGroup):
             "headrace.cli.pipelines:check",
             "Hold the trades that are stored against bounds: complete, in order, plausible, fresh.",
         ),
+        "query": Lazy("headrace.cli.query:query", "Ask a lake in SQL; nothing is written to it."),
         "products": Lazy(
             "headrace.cli.products:app",
             "The exchange's list of products, kept in the lake, and named sets of products.",

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -15,14 +14,11 @@ from rich.table import Table
 from rich.text import Text
 
 from headrace.cli.common import LakeOption, print_json, table_of
-from headrace.cli.server import api_for_run
-from headrace.cli.server.run import say_on_stderr
+from headrace.cli.lakes import opened_store
 from headrace.errors import ConfigurationError
 from headrace.exchange.client import ExchangeClient, ProductInfo
 from headrace.exchange.products import canonical_products
 from headrace.lake.names import product_prefix
-from headrace.lake.opening import make_store
-from headrace.lake.store import Store
 from headrace.leases import open_leases
 from headrace.logs.redaction import safe_text
 from headrace.products.choice import NoList, UnknownSet
@@ -38,7 +34,6 @@ from headrace.products.listing import (
     matching,
 )
 from headrace.pull.ledger import EXCHANGE, source_host
-from headrace.pull.request import BLOCK_PREFIX
 from headrace.quota import QuotaConfig, open_gate, parse_rates
 from headrace.settings import load_settings
 from headrace.wire.transport import Transport, checked_base_url, quota_name
@@ -75,7 +70,7 @@ def sync(
 ) -> None:
     """Fetch the exchange's list into the lake; what users added, removed and named stays."""
     url = _address(base_url)
-    with _opened(lake, quiet=as_json) as store:
+    with opened_store(lake, quiet=as_json) as store:
         listed = _asked(url, rate)
         found: list[Changes] = []
 
@@ -155,7 +150,7 @@ def show(
 ) -> None:
     """Show what the list says of one product, its sets, and whether the lake has parts of it."""
     [product] = canonical_products([product])
-    with _opened(lake, quiet=as_json) as store:
+    with opened_store(lake, quiet=as_json) as store:
         kept = kept_list(store, EXCHANGE)
         entry = kept.get(product)
         if entry is None:
@@ -259,30 +254,16 @@ def sets(lake: LakeOption = "", as_json: Json = False) -> None:
     Console().print(table_of(rows))
 
 
-@contextmanager
-def _opened(lake: str, *, quiet: bool) -> Iterator[Store]:
-    """The lake's store; a lake that is a saved block is asked for at a Prefect API."""
-    settings = load_settings()
-    location = lake or settings.lake
-    if not location.startswith(BLOCK_PREFIX):
-        yield make_store(location)
-        return
-    with api_for_run(settings.home, say=(lambda _line: None) if quiet else say_on_stderr):
-        from blocks.resolve import lake_of
-
-        yield lake_of(location).store()
-
-
 def _kept(lake: str, *, quiet: bool) -> tuple[ProductList, str]:
     """The list, and the lake that keeps it."""
-    with _opened(lake, quiet=quiet) as store:
+    with opened_store(lake, quiet=quiet) as store:
         return kept_list(store, EXCHANGE), store.location
 
 
 def _change(
     lake: str, change: Callable[[ProductList, str], ProductList], as_json: bool, done: str
 ) -> ProductList:
-    with _opened(lake, quiet=as_json) as store:
+    with opened_store(lake, quiet=as_json) as store:
         leases = open_leases(load_settings().lease_location)
         after = change_list(store, EXCHANGE, leases, lambda kept: change(kept, store.location))
     if as_json:

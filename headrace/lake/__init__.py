@@ -24,7 +24,7 @@ from headrace.lake.digest import ContentDigest, content_digest, row_digest
 from headrace.lake.encoding import PartFooter
 from headrace.lake.grid import DEFAULT_CELL_PAGES, PAGE_IDS, Cell, Grid
 from headrace.lake.names import PartName, canonical_exchange, canonical_product
-from headrace.lake.opening import Lake, open_lake
+from headrace.lake.opening import Lake, look_into, open_lake
 from headrace.lake.parts import Overlap, Part, PartListing, PartReceipt
 from headrace.lake.raw import RawLake
 from headrace.lake.s3_settings import S3Settings
@@ -55,6 +55,7 @@ __all__ = [
     "canonical_exchange",
     "canonical_product",
     "content_digest",
+    "look_into",
     "open_lake",
     "row_digest",
 ]

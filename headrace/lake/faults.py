@@ -19,7 +19,9 @@ from typing import Literal, TypeVar
 from headrace.lake.exceptions import StoreDenied, StoreError, StoreFull, StoreUnavailable
 from headrace.lake.store import Guard, Store, StoredObject, unguarded
 
-Action = Literal["put", "put_if_absent", "get", "tail", "exists", "entries", "listings", "delete"]
+Action = Literal[
+    "put", "put_if_absent", "get", "tail", "span", "exists", "entries", "listings", "delete"
+]
 T = TypeVar("T")
 
 
@@ -104,6 +106,10 @@ class FaultyStore:
     def tail(self, key: str, size_bytes: int) -> bytes:
         """See `Store.tail`."""
         return self._meet("tail", key, lambda: self._inner.tail(key, size_bytes))
+
+    def span(self, key: str, start: int, size_bytes: int) -> bytes:
+        """See `Store.span`."""
+        return self._meet("span", key, lambda: self._inner.span(key, start, size_bytes))
 
     def exists(self, key: str) -> bool:
         """See `Store.exists`."""

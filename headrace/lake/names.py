@@ -57,6 +57,11 @@ def canonical_exchange(exchange: str) -> str:
     return folded
 
 
+def is_exchange(name: str) -> bool:
+    """Whether it is an exchange's name in its one spelling."""
+    return _EXCHANGE.fullmatch(name) is not None
+
+
 def exchange_prefix(exchange: str) -> str:
     """The key prefix of an exchange's raw trades, with a slash at its end."""
     return f"{RAW_ROOT}/exchange={canonical_exchange(exchange)}/"

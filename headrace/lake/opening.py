@@ -6,8 +6,9 @@ import re
 from pathlib import Path
 
 from headrace.lake.exceptions import LakeUnusable, StoreError
-from headrace.lake.grid import DEFAULT_CELL_PAGES, load_or_create_grid
+from headrace.lake.grid import DEFAULT_CELL_PAGES, Grid, load_or_create_grid, recorded_grid
 from headrace.lake.local import LocalStore
+from headrace.lake.names import RAW_ROOT, is_exchange
 from headrace.lake.raw import RawLake
 from headrace.lake.s3_settings import S3Settings, s3_from_environment, s3_location
 from headrace.lake.store import Store
@@ -47,6 +48,20 @@ class Lake:
         """
         return RawLake(self.store, exchange, load_or_create_grid(self.store, exchange, cell_pages))
 
+    def exchanges(self) -> list[str]:
+        """The exchanges whose raw trades the lake has a folder for, sorted."""
+        named = (folder.partition("=") for folder in self.store.folders(f"{RAW_ROOT}/"))
+        return [name for column, _, name in named if column == "exchange" and is_exchange(name)]
+
+    def raw_for_reading(self, exchange: str) -> RawLake:
+        """The raw trades of `exchange`; writes nothing, also if the lake records no grid.
+
+        Raises:
+            GridDamaged: if the recorded grid cannot be read.
+            StoreError: if the store fails.
+        """
+        return RawLake(self.store, exchange, recorded_grid(self.store, exchange) or Grid())
+
 
 def open_lake(
     location: str | Path, *, s3: S3Settings | None = None, stop: StopEvent = STOP
@@ -68,6 +83,18 @@ def open_lake(
         store.check()
     except StoreError as error:
         raise LakeUnusable(location, error.message, hint=error.hint) from error
+    return Lake(store)
+
+
+def look_into(store: Store) -> Lake:
+    """The lake in `store`, for reading: nothing is tried, written or made.
+
+    Raises:
+        LakeUnusable: if it holds no trades.
+        StoreError: if the store fails.
+    """
+    if not any(store.folders(root) for root in (f"{RAW_ROOT}/", "unified/")):
+        raise LakeUnusable(store.location, "it holds no trades", hint="Look at --lake")
     return Lake(store)
 
 

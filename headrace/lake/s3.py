@@ -147,11 +147,7 @@ class S3Store:
         return self._run("GetObject", key, lambda _: self._read_tail(key, size_bytes))
 
     def span(self, key: str, start: int, size_bytes: int) -> bytes:
-        """`size_bytes` of the object from byte `start` on: for readers of large objects.
-
-        Raises:
-            ObjectMissing: if there is none.
-        """
+        """See `Store.span`."""
         wanted = f"bytes={start}-{start + size_bytes - 1}"
         return self._run("GetObject", key, lambda _: self._read(key, Range=wanted))
 

@@ -83,6 +83,16 @@ class Store(Protocol):
         """
         ...
 
+    def span(self, key: str, start: int, size_bytes: int) -> bytes:
+        """`size_bytes` (1 or more) of the object from byte `start` on, which is within it.
+
+        Less where the object ends before.
+
+        Raises:
+            ObjectMissing: if there is none.
+        """
+        ...
+
     def exists(self, key: str) -> bool:
         """Whether there is an object, only if the store says so; a refusal is `StoreDenied`."""
         ...
@@ -156,6 +166,10 @@ class GuardedStore:
     def tail(self, key: str, size_bytes: int) -> bytes:
         """See `Store.tail`."""
         return self._inner.tail(key, size_bytes)
+
+    def span(self, key: str, start: int, size_bytes: int) -> bytes:
+        """See `Store.span`."""
+        return self._inner.span(key, start, size_bytes)
 
     def exists(self, key: str) -> bool:
         """See `Store.exists`."""

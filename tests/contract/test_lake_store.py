@@ -55,6 +55,14 @@ def test_the_end_of_an_object(store: Store) -> None:
     assert store.tail(KEY, 1_000) == b"0123456789"
 
 
+def test_a_span_of_an_object(store: Store) -> None:
+    store.put(KEY, b"0123456789")
+
+    assert store.span(KEY, 0, 1) == b"0"
+    assert store.span(KEY, 3, 4) == b"3456"
+    assert store.span(KEY, 8, 100) == b"89"
+
+
 def test_an_empty_object_is_an_object(store: Store) -> None:
     store.put(KEY, b"")
 
@@ -64,7 +72,7 @@ def test_an_empty_object_is_an_object(store: Store) -> None:
 
 
 def test_what_is_missing_is_named(store: Store) -> None:
-    for read in (store.get, lambda key: store.tail(key, 8)):
+    for read in (store.get, lambda key: store.tail(key, 8), lambda key: store.span(key, 0, 8)):
         with pytest.raises(ObjectMissing) as caught:
             read(KEY)
         assert store.place(KEY) in str(caught.value)

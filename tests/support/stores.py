@@ -36,6 +36,9 @@ class MemoryStore:
     def tail(self, key: str, size_bytes: int) -> bytes:
         return self.get(key)[-size_bytes:]
 
+    def span(self, key: str, start: int, size_bytes: int) -> bytes:
+        return self.get(key)[start : start + size_bytes]
+
     def exists(self, key: str) -> bool:
         return key in self.objects
 
