@@ -124,6 +124,7 @@ def assert_well_but_for_the_gap(ward: Ward) -> None:
     assert raw.read(PRODUCT).equals(trades(range(1, LAST_ID + 1)))
 
 
+@pytest.mark.long
 def test_killed_again_and_again(ward: Ward) -> None:
     ailing(ward.raw)
     for point in ONE_AFTER_THE_OTHER:

@@ -88,7 +88,9 @@ def check_stopped_at(folder: Path, point: str) -> None:
     lake.check()
 
 
-@pytest.mark.parametrize("point", FEW_POINTS)
+@pytest.mark.parametrize(
+    "point", [FEW_POINTS[0], *(pytest.param(p, marks=pytest.mark.long) for p in FEW_POINTS[1:])]
+)
 def test_a_run_that_lost_its_lease_while_it_was_stopped_leaves_nothing_twice(
     tmp_path: Path, point: str
 ) -> None:

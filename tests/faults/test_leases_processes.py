@@ -190,6 +190,7 @@ while True:
 """
 
 
+@pytest.mark.long
 def test_killed_at_random_moments(tmp_path: Path, store: SqliteLeases) -> None:
     """In the middle of whatever it is doing: the file stays good, the token never falls."""
     highest = 0

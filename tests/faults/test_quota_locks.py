@@ -89,14 +89,16 @@ def test_a_stranger_who_writes_is_waited_for(gate: Gate, tmp_path: Path) -> None
 
 
 def test_a_stranger_who_never_ends_is_named_and_no_permit_is_given(
-    gate: Gate, tmp_path: Path
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stranger = sqlite3.connect(tmp_path / "quota-q.sqlite", isolation_level=None)
-    stranger.execute("BEGIN IMMEDIATE")
-    with pytest.raises(QuotaUnavailable, match="locked"):
+    monkeypatch.setattr("headrace.quota.storage.BUSY_TIMEOUT_S", 0.2)
+    with open_gate(tmp_path, QuotaConfig(name="q", rates="100/s")) as gate:
+        stranger = sqlite3.connect(tmp_path / "quota-q.sqlite", isolation_level=None)
+        stranger.execute("BEGIN IMMEDIATE")
+        with pytest.raises(QuotaUnavailable, match="locked"):
+            gate.take()
+        stranger.close()
         gate.take()
-    stranger.close()
-    gate.take()
 
 
 def test_a_hopeless_deadline_is_refused_without_sleeping(tmp_path: Path) -> None:
