@@ -21,7 +21,7 @@ def main(stream: str, location: str, journal: str, processes: int) -> int:
     out = os.open(journal, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
     def note(acks: list[Ack]) -> None:
-        os.write(out, b"".join(f"{ack.symbol_id} {ack.next_seq}\n".encode() for ack in acks))
+        os.write(out, b"".join(f"{ack.symbol_id} {ack.end}\n".encode() for ack in acks))
 
     store = open_store(location)
     options = WriteOptions(
