@@ -51,7 +51,7 @@ class RowChecks:
         self._max_jump = max_jump
         self.faults: dict[Check, Faults] = {}
         self.rows = 0
-        #: Times of the newest trades, in microseconds, in the order of ids.
+        #: Times of the newest trades that can be, in microseconds, in the order of ids.
         self.recent_us = pa.array([], pa.int64())
         self._ids = pa.array([], pa.int64())
         self._price: float | None = None
@@ -104,25 +104,18 @@ class RowChecks:
             before = pa.concat_arrays([self.recent_us[-1:], times[:-1]])
         else:
             before = pa.concat_arrays([times[:1], times[:-1]])
-        self._found(
-            Check.TIME,
-            ids,
-            pc.less(times, pc.subtract(before, self._max_back_us)),
-            lambda at: f"{_moment(times[at])} is before {_moment(before[at])}, of the id before",
-        )
-        self._found(
-            Check.TIME,
-            ids,
-            pc.greater(times, self._now_us + self._max_back_us),
-            lambda at: f"{_moment(times[at])} is in the future",
-        )
-        self._found(
-            Check.TIME,
-            ids,
-            pc.less(times, _FIRST_US),
-            lambda at: f"{_moment(times[at])} is before there was any exchange",
-        )
-        recent = pa.concat_arrays([self.recent_us, times[-RECENT:]])
+        ahead = pc.greater(times, self._now_us + self._max_back_us)
+        back = pc.less(times, pc.subtract(before, self._max_back_us))
+        early = pc.and_not(pc.less(times, _FIRST_US), back)
+
+        def describing(text: str) -> Callable[[int], str]:
+            return lambda at: text.format(_moment(times[at]), _moment(before[at]))
+
+        self._found(Check.TIME, ids, ahead, describing("{} is in the future"))
+        self._found(Check.TIME, ids, back, describing("{} is before {}, of the id before"))
+        self._found(Check.TIME, ids, early, describing("{} is before there was any exchange"))
+        sane = pc.invert(pc.or_(ahead, pc.or_(back, early)))
+        recent = pa.concat_arrays([self.recent_us, times.filter(sane)[-RECENT:]])
         self.recent_us = recent[-RECENT:]
 
     def _look_at_values(

@@ -168,7 +168,7 @@ def test_a_price_that_is_none_does_not_hide_a_jump(lake: CheckedLake) -> None:
         (50, NOW + timedelta(minutes=5), 2),  # in the future, and the one after it is before it
         (200, NOW + timedelta(seconds=30), 0),
         (1, datetime(1970, 1, 1, tzinfo=UTC), 1),
-        (50, datetime(1970, 1, 1, tzinfo=UTC), 2),
+        (50, datetime(1970, 1, 1, tzinfo=UTC), 1),
     ],
 )
 def test_a_time_that_cannot_be(lake: CheckedLake, at: int, moment: datetime, found: int) -> None:
@@ -181,6 +181,16 @@ def test_a_time_that_cannot_be(lake: CheckedLake, at: int, moment: datetime, fou
         assert breach.range is not None
         assert at in (breach.range[0], breach.range[1])
         assert f"{moment:%Y-%m-%d}" in breach.message
+
+
+@pytest.mark.parametrize("moment", [datetime(1970, 1, 1, tzinfo=UTC), NOW + timedelta(days=9)])
+def test_a_time_that_cannot_be_does_not_hide_that_a_product_is_stale(
+    lake: CheckedLake, moment: datetime
+) -> None:
+    trades = older(rows(1, 200), timedelta(hours=2))
+    lake.put(1, 100, changed(trades[:100], timed(moment), 50))
+    lake.put(101, 200, changed(trades[100:], timed(moment), 200))
+    assert lake.breaches().keys() == {Check.TIME, Check.STALE}
 
 
 def test_how_far_back_times_may_go_is_a_bound(lake: CheckedLake) -> None:
