@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from bench.backfill import SEED, headrace
 from bench.machine import machine_state, save
-from headrace.audit.auditor import audited
+from headrace.audit.auditor import run_audit
 from headrace.cli.server import managed_api
 from headrace.lake import RawLake, open_lake
 from headrace.lake.encoding import describe, encode_part
@@ -130,7 +130,7 @@ class _NoCheckpoints:
 
 
 def _audit(raw: RawLake) -> None:
-    audit = audited(raw, PRODUCT, checkpoints=_NoCheckpoints())  # type: ignore[arg-type]
+    audit = run_audit(raw, PRODUCT, checkpoints=_NoCheckpoints())  # type: ignore[arg-type]
     if audit.parts != PARTS or audit.counted.rows != PARTS * ROWS_PER_PART:
         raise SystemExit(f"audited wrongly: {audit}")
 

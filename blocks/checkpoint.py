@@ -18,7 +18,7 @@ from prefect.exceptions import ObjectNotFound
 from pydantic import Field
 
 from blocks.documents import SAVE_PATIENCE_S, Documents, client_for
-from headrace.lake.names import lake_tag
+from headrace.lake.names import location_digest
 from headrace.pull.checkpoints import Checkpoint, read_checkpoint
 from headrace.pull.exceptions import CheckpointUnreadable
 from headrace.stopping import STOP, StopEvent
@@ -181,7 +181,7 @@ def checkpoint_name(lake: str, source: str, product: str) -> str:
     """
     if not _SOURCE.fullmatch(source) or not product:
         raise ValueError(f"no checkpoint name for {source!r} {product!r}")
-    return f"{source}-{_product_part(product)}-{lake_tag(lake)}"
+    return f"{source}-{_product_part(product)}-{location_digest(lake)}"
 
 
 def _product_part(product: str) -> str:

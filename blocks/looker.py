@@ -8,7 +8,7 @@ from prefect.blocks.core import Block
 from pydantic import Field, SecretStr
 
 from blocks.documents import SAVE_PATIENCE_S, Documents
-from headrace.lake.names import lake_tag
+from headrace.lake.names import location_digest
 from headrace.looker.client import LookerConnection
 from headrace.looker.client.connection import DEFAULT_TIMEOUTS
 from headrace.looker.exceptions import CheckpointUnusable
@@ -122,4 +122,4 @@ class BlockTypeCheckpoints:
 
     def _name(self, type_: str) -> str:
         # Types are lower-case letters and underscores, so this is one-to-one.
-        return f"looker-{type_.replace('_', '-')}-{lake_tag(self.vault)}"
+        return f"looker-{type_.replace('_', '-')}-{location_digest(self.vault)}"

@@ -10,7 +10,7 @@ from pydantic import Field, SecretStr
 
 from blocks.documents import SAVE_PATIENCE_S, Documents
 from headrace.extras import import_with
-from headrace.lake.names import lake_tag
+from headrace.lake.names import location_digest
 from headrace.sot.chain import Position
 from headrace.sot.heads import HeadsUnreadable, KeptHeads, read_heads
 from headrace.sot.opening import CQL_SCHEME, open_store
@@ -84,7 +84,7 @@ class BlockHeads:
     @property
     def name(self) -> str:
         """The document's name: one per store."""
-        return f"sot-heads-{lake_tag(self.store)}"
+        return f"sot-heads-{location_digest(self.store)}"
 
     def load(self) -> KeptHeads | None:
         """What was saved last, None if nothing ever was.

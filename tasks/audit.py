@@ -11,13 +11,13 @@ from prefect import Task
 from prefect.client.schemas import State
 from prefect.states import Completed, Failed
 
-from headrace.audit.auditor import audited
+from headrace.audit.auditor import run_audit
 from headrace.audit.report import AuditReport, Healing, ProductAudit, Repair, RepairReceipt
 from headrace.errors import HeadraceError
 from headrace.leases import LeaseHeld, open_leases
 from headrace.pull.checkpoints import noted_token
 from headrace.pull.ledger import EXCHANGE
-from headrace.pull.product_leases import Turns
+from headrace.pull.product_leases import ProductLeases
 from headrace.pull.report import ProductReceipt
 from headrace.run.report import Status, combined
 from headrace.stopping import Stopped
@@ -38,7 +38,7 @@ from tasks.waves import map_in_waves, thread_pool
 def audit_product(run: str, product: str) -> State[ProductAudit]:
     """Audit one product; what is missing or wrong makes the task run Partial, never raises."""
     audit = find_run(Audit, run)
-    found = audited(
+    found = run_audit(
         audit.lake,
         product,
         checkpoints=audit.checkpoints,
@@ -64,11 +64,15 @@ def audit_product(run: str, product: str) -> State[ProductAudit]:
 def repair_product(run: str, product: str) -> RepairReceipt:
     """Repair one product while no run is at it; what was done before a failure is reported, too."""
     audit = find_run(Audit, run)
-    turns = Turns(open_leases(audit.settings.lease_location), EXCHANGE, product, audit.location)
+    product_leases = ProductLeases(
+        open_leases(audit.settings.lease_location), EXCHANGE, product, audit.location
+    )
     done: list[Repair] = []
     try:
         above = noted_token(audit.checkpoints, EXCHANGE, product)
-        with turns.alone(audit.id, ttl_s=audit.settings.lease_ttl_s, above=above) as leases:
+        with product_leases.acquire_all(
+            audit.id, ttl_s=audit.settings.lease_ttl_s, above=above
+        ) as leases:
             for step in audit.healer.heal(product, leases, now=datetime.now(UTC)):
                 done.append(step)  # noqa: PERF402 - what was done counts, even if the next fails
     except LeaseHeld as error:

@@ -24,7 +24,7 @@ from headrace.leases import LeaseStore, open_leases
 from headrace.products.choice import Chosen, to_look_at
 from headrace.pull.checkpoints import Checkpoint
 from headrace.pull.ledger import EXCHANGE
-from headrace.pull.product_leases import Turns
+from headrace.pull.product_leases import ProductLeases
 from headrace.run.progress import StepProgress
 from headrace.run.report import Status, combined
 from headrace.stopping import Stopped
@@ -63,10 +63,10 @@ class Checking(PipelineRun[CheckRequest]):
 
     def known(self, product: str) -> Known:
         """What is known of a product beside its parts."""
-        turns = Turns(self.leases, EXCHANGE, product, self.lake.store.location)
+        product_leases = ProductLeases(self.leases, EXCHANGE, product, self.lake.store.location)
         found = load(self.checkpoints, EXCHANGE, product)
         noted = found.coverage if isinstance(found, Checkpoint) else EMPTY
-        return Known(noted, product in self.chosen.delisted, turns.is_under_way)
+        return Known(noted, product in self.chosen.delisted, product_leases.is_under_way)
 
 
 @contextmanager

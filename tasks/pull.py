@@ -87,7 +87,7 @@ def _pulled(run: Run, product: str, *, above: int = 0) -> ProductReceipt:
     try:
         if not job.has_work():
             return job.receipt()
-        with job.turns.at_work(
+        with job.product_leases.acquire(
             run.request.planner,
             run.id,
             ttl_s=run.settings.lease_ttl_s,

@@ -97,13 +97,13 @@ class Run(QuotaRun[PullRequest]):
             progress=self.progress,
             stop=self.over,
             listings=self.listings,
-            listener=self._tell,
+            listener=self._on_event,
             memory=self.memory,
         )
         self.jobs[product] = job
         return job
 
-    def _tell(self, name: str, facts: Mapping[str, object]) -> None:
+    def _on_event(self, name: str, facts: Mapping[str, object]) -> None:
         for listener in self.listeners:
             listener(name, facts)
 
@@ -188,6 +188,6 @@ def open_run(request: PullRequest) -> Iterator[Run]:
                 lake=run.lake,
                 new_rows=lambda: {name: job.new_rows for name, job in list(run.jobs.items())},
             )
-            run.listeners.append(metrics.told)
+            run.listeners.append(metrics.on_event)
             run.on_end.append(metrics.ended)
         yield run

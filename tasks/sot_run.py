@@ -14,7 +14,7 @@ from prefect.runtime import flow_run
 
 from blocks.resolve import sot_store_of
 from blocks.sot import BlockHeads
-from headrace.lake.names import lake_tag
+from headrace.lake.names import location_digest
 from headrace.leases import hold, open_leases
 from headrace.run.progress import Bar
 from headrace.sot.chain import Position
@@ -115,7 +115,7 @@ def open_sot_run(
         opened.callback(store.close)
         if alone:
             leases = open_leases(settings.lease_location)
-            name = f"sot@{lake_tag(store.location)}:write"
+            name = f"sot@{location_digest(store.location)}:write"
             opened.enter_context(
                 hold(leases, name, run_id=begun.run_id, ttl_s=settings.lease_ttl_s, stop=stop)
             )

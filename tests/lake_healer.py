@@ -17,7 +17,7 @@ from headrace.audit.healing import Healer
 from headrace.errors import HeadraceError
 from headrace.leases import open_leases
 from headrace.pull.checkpoints import Checkpoint
-from headrace.pull.product_leases import Turns
+from headrace.pull.product_leases import ProductLeases
 from tests.lake_writer import PRODUCT, open_raw
 
 
@@ -44,8 +44,10 @@ def heal(location: str, state: str, endpoint: str | None = None) -> None:
     """Heal the product, alone."""
     checkpoints = FileCheckpoints(Path(state))
     healer = Healer(open_raw(location, endpoint), checkpoints, "healer", deep=True)
-    turns = Turns(open_leases(f"{state}/leases"), "coinbase", PRODUCT, checkpoints.lake)
-    with turns.alone("healer", ttl_s=3600) as leases:
+    product_leases = ProductLeases(
+        open_leases(f"{state}/leases"), "coinbase", PRODUCT, checkpoints.lake
+    )
+    with product_leases.acquire_all("healer", ttl_s=3600) as leases:
         for step in healer.heal(PRODUCT, leases, now=datetime.now(UTC)):
             print(step.action.value, flush=True)
 

@@ -66,7 +66,9 @@ def pull(lake: str, state: str, ttl_s: float, last_id: int) -> ProductReceipt:
         stop=StopEvent(),
     )
     try:
-        with job.turns.at_work("backfill", "me", ttl_s=ttl_s, on_lost=job.lease_lost) as lease:
+        with job.product_leases.acquire(
+            "backfill", "me", ttl_s=ttl_s, on_lost=job.lease_lost
+        ) as lease:
             print("under way", flush=True)
             job.prepare(lease)
             with ThreadPoolExecutor(WIDTH) as pool:

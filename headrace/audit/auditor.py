@@ -8,9 +8,9 @@ from datetime import datetime
 from headrace.audit.coverage import (
     Tally,
     checkpoint_findings,
+    find_pending,
     gap_findings,
     load,
-    pending_of,
     tally,
 )
 from headrace.audit.findings import Finding, Kind
@@ -22,7 +22,7 @@ from headrace.exchange.source import Source
 from headrace.lake import RawLake
 from headrace.lake.exceptions import PartUnreadable
 from headrace.pull.checkpoints import CheckpointStore
-from headrace.pull.ends import newest_shown
+from headrace.pull.ends import find_newest_shown
 from headrace.pull.exceptions import AnotherHistory, LakeAhead
 from headrace.pull.ledger import source_host
 from headrace.quota import Lane
@@ -31,7 +31,7 @@ from headrace.stopping import STOP, StopEvent
 from headrace.wire.exceptions import RequestError
 
 
-def audited(
+def run_audit(
     raw: RawLake,
     product: str,
     *,
@@ -43,7 +43,7 @@ def audited(
     deep: bool = False,
     stop: StopEvent = STOP,
 ) -> ProductAudit:
-    """Audit one product; nothing is written. What fails is told in the result, not raised.
+    """Audit one product; nothing is written. What fails stands in the result, and is not raised.
 
     Args:
         raw: the lake.
@@ -60,7 +60,7 @@ def audited(
         stop: looked at before each part.
     """
     try:
-        found = _held_together(
+        found = _compare(
             raw,
             product,
             checkpoints,
@@ -78,7 +78,7 @@ def audited(
     return replace(found, findings=(*found.findings, Finding(Kind.DELISTED, product, message)))
 
 
-def _held_together(
+def _compare(
     raw: RawLake,
     product: str,
     checkpoints: CheckpointStore,
@@ -128,7 +128,7 @@ def _shown_by_exchange(
 ) -> tuple[int, str, Finding | None]:
     """The newest id shown (0: no trade), why it is not known, and that it is another history's."""
     try:
-        return newest_shown(client, raw, product, lane=Lane.BACKFILL), "", None
+        return find_newest_shown(client, raw, product, lane=Lane.BACKFILL), "", None
     except AnotherHistory as error:
         repair = "pull the new history into another lake (--lake)"
         message = f"the exchange shows another history: {error.problem}"
@@ -142,9 +142,9 @@ def _shown_by_exchange(
 def _without_pending(
     counted: Tally, client: Source, product: str, since: datetime
 ) -> tuple[Tally, str]:
-    """What is missing without what is only pending, and why these could not be told apart."""
+    """What is missing without what is only pending, and why these could not be separated."""
     try:
-        pending = pending_of(client, product, counted.missing, since)
+        pending = find_pending(client, product, counted.missing, since)
     except RequestError as error:
         return counted, f"how old the missing trades are is not known: {error}"
     return replace(counted, missing=counted.missing - pending, pending=pending), ""

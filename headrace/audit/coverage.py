@@ -1,11 +1,8 @@
-"""Which ids are answered for, which are missing, and which the exchange does not have.
+"""Which ids are answered for, missing, pending or absent; and what the checkpoint claims.
 
-Which missing ids are so young that the next ingest is still to come for them.
-
-A product that trades all the time is always ahead of its last ingest. That is no gap, as long as
-it is ahead by no more than the lag that the audit allows.
-
-The checkpoint against the lake, which wins.
+Pending are ids so young that the next ingest is still to come for them: a product that trades all
+the time is always ahead of its last ingest. That is no gap, as long as it is ahead by no more than
+the lag that the audit allows. Where the checkpoint and the lake disagree, the lake wins.
 """
 
 from __future__ import annotations
@@ -64,7 +61,7 @@ def tally(inspection: Inspection, newest: int) -> Tally:
         missing=listing.coverage.gaps(1, newest),
         holes=IntervalSet.from_ranges(hole for footer in footers for hole in footer.long_holes),
         unproven=IntervalSet.from_ranges(
-            hole for footer in footers for hole in footer.doubtful_holes
+            hole for footer in footers for hole in footer.unproven_holes
         ),
         rows=rows,
         absent_ids=max(0, sound.count - rows),
@@ -101,7 +98,9 @@ def gap_findings(product: str, counted: Tally) -> Iterator[Finding]:
         yield Finding(Kind.HOLE, product, message, range=(lo, hi))
 
 
-def pending_of(client: Source, product: str, missing: IntervalSet, since: datetime) -> IntervalSet:
+def find_pending(
+    client: Source, product: str, missing: IntervalSet, since: datetime
+) -> IntervalSet:
     """The ids of `missing` that were traded at or after `since`.
 
     Ids rise with time, so it is one moment in the history that is looked for, from the newest gap

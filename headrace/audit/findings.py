@@ -25,7 +25,7 @@ class Kind(StrEnum):
     MISNAMED = "misnamed"  #: a part whose footer answers for another range than its name
     NEWER = "newer"  #: a part written by a newer version
     FOREIGN = "foreign"  #: a file that is none of ours
-    SET_ASIDE = "set_aside"  #: what an earlier healing put out of the way
+    SET_ASIDE = "set_aside"  #: what an earlier healing moved away
     CHECKPOINT_AHEAD = "checkpoint_ahead"  #: it claims what the lake does not hold
     CHECKPOINT_BEHIND = "checkpoint_behind"  #: the lake holds more than it claims
     CHECKPOINT_ABSENT = "checkpoint_absent"  #: the lake holds trades, and there is none
@@ -33,7 +33,7 @@ class Kind(StrEnum):
 
 
 #: What does not make a lake incomplete or unsound. A checkpoint that is behind costs nothing: every
-#: run starts from the lake, and while one is at work it is the rule.
+#: run starts from the lake, and while a run works it is the rule.
 NOTES = frozenset(
     {
         Kind.DELISTED,

@@ -1,9 +1,9 @@
 """Repairing a product's parts and its checkpoint, so that a backfill can fetch what is missing.
 
-Five steps, each of which may be killed anywhere and done again. The caller keeps every run off the
-product (`Turns.alone`), and its leases are asked before anything is removed. No step deletes a
-trade that is not proven to be stored elsewhere: what is in doubt is set aside, and its range
-becomes missing.
+Five steps, each of which may be killed anywhere and done again. The caller holds all leases of the
+product (`ProductLeases.acquire_all`), and they are checked before anything is removed. No step
+deletes a trade that is not proven to be stored elsewhere: a file that may be wrong is set aside,
+and its range becomes missing.
 
 1. What is no sound part is set aside.
 2. Parts that lie within a longer one are swept; where the two differ, both are set aside.
@@ -25,8 +25,8 @@ import pyarrow as pa
 from headrace.audit.coverage import checkpoint_findings, load, tally
 from headrace.audit.findings import Kind
 from headrace.audit.inspection import inspect
-from headrace.audit.parts import set_aside, shared_by
-from headrace.audit.recheck import asked_again
+from headrace.audit.parts import compare_overlap, set_aside
+from headrace.audit.recheck import recheck_holes
 from headrace.audit.report import Action, Repair
 from headrace.errors import StateError
 from headrace.exchange.source import Source
@@ -57,8 +57,8 @@ class Healer:
     Args:
         raw: the lake.
         checkpoints: where the checkpoints of that lake are.
-        run_id: recorded in a checkpoint that is made anew.
-        client: asked for holes that are in doubt; None leaves them as they are.
+        run_id: recorded in a checkpoint that is rebuilt.
+        client: asked for unproven holes; None leaves them as they are.
         deep: look at rows, too; else at names and footers.
         stop: looked at before each part.
     """
@@ -74,9 +74,9 @@ class Healer:
         """Do the five steps; every repair is yielded once it is durable.
 
         Raises:
-            HealingRefused, CheckpointTooNew: a newer version was at work here; nothing was touched.
-            LeaseLost: somebody else has taken over; what was done until then is safe.
-            RequestError: a hole in doubt could not be asked for; what was done is safe.
+            HealingRefused, CheckpointTooNew: a newer version has worked here; nothing was touched.
+            LeaseLost: another run has taken over; what was done until then is safe.
+            RequestError: an unproven hole could not be asked for; what was done is safe.
             StoreError, CheckpointNotSaved: the lake, or the store of checkpoints, failed.
             Stopped: the stop event was set.
         """
@@ -84,22 +84,22 @@ class Healer:
         if isinstance(found, CheckpointTooNew):
             raise found
         guarded = replace(self, raw=self.raw.under(lease.check_time))
-        yield from guarded._set_unsound_aside(product, lease)
+        yield from guarded._set_aside_unsound(product, lease)
         yield from guarded._sweep(product, lease)
         yield from guarded._part_overlaps(product, lease)
         if self.client is not None:
-            yield from asked_again(
+            yield from recheck_holes(
                 guarded.raw, product, self.client, lease, now=now, stop=self.stop
             )
         yield from guarded._rebuild_checkpoint(product, lease, now)
 
-    def _set_unsound_aside(self, product: str, lease: HeldLease) -> Iterator[Repair]:
+    def _set_aside_unsound(self, product: str, lease: HeldLease) -> Iterator[Repair]:
         unsound = inspect(self.raw, product, deep=self.deep, stop=self.stop).unsound()
         for _, why in unsound:
             if why.kind is Kind.NEWER:
                 raise HealingRefused(product, why.reason, hint="Upgrade headrace")
         for part, why in unsound:
-            yield self._aside(product, part, lease, why.reason)
+            yield self._set_aside(product, part, lease, why.reason)
 
     def _sweep(self, product: str, lease: HeldLease) -> Iterator[Repair]:
         lease.check()
@@ -112,8 +112,8 @@ class Healer:
         for piece, reason in swept.kept:
             for part in self.raw.parts(product).between(piece.lo, piece.hi):
                 if part != piece and part.lo <= piece.lo and piece.hi <= part.hi:
-                    yield self._aside(product, part, lease, f"{piece.name} differs from it")
-            yield self._aside(product, piece, lease, reason)
+                    yield self._set_aside(product, part, lease, f"{piece.name} differs from it")
+            yield self._set_aside(product, piece, lease, reason)
 
     def _part_overlaps(self, product: str, lease: HeldLease) -> Iterator[Repair]:
         # From the right, so that the earlier part of a pair is still as it was listed, and of the
@@ -125,7 +125,7 @@ class Healer:
             if listed.right in aside:
                 continue
             overlap = Overlap(listed.left, become.get(listed.right, listed.right))
-            if shared_by(self.raw, overlap).same:
+            if compare_overlap(self.raw, overlap).same:
                 become[listed.left] = self._lengthened(product, overlap)
                 yield self._shorten(product, Overlap(become[listed.left], overlap.right), lease)
                 if become[listed.left] != listed.left:
@@ -135,7 +135,7 @@ class Healer:
             for part in (overlap.left, overlap.right):
                 aside.add(part)
                 reason = f"its trades differ from those of {_other(overlap, part).name}"
-                yield self._aside(product, part, lease, reason)
+                yield self._set_aside(product, part, lease, reason)
 
     def _lengthened(self, product: str, overlap: Overlap) -> Part:
         """The earlier part up to the end of its last page, if the later one goes on beyond.
@@ -184,11 +184,11 @@ class Healer:
         found = load(self.checkpoints, self.raw.exchange, product)
         inspection = inspect(self.raw, product, stop=self.stop)
         counted = tally(inspection, inspection.listing.coverage.last or 0)
-        doubts = list(checkpoint_findings(product, found, counted))
-        if not doubts:
+        differences = list(checkpoint_findings(product, found, counted))
+        if not differences:
             return
         try:
-            anew = from_lake(
+            rebuilt = from_lake(
                 self.raw,
                 product,
                 name=self.checkpoints.lake,
@@ -200,14 +200,14 @@ class Healer:
             # Nothing is left to make one from; the fetch that follows begins at the beginning.
             return
         if isinstance(found, Checkpoint):
-            anew = _with_what_names_cannot_tell(anew, found)
+            rebuilt = _keeping_what_names_lack(rebuilt, found)
         kill_point("before-checkpoint")
         lease.check()
-        self.checkpoints.save(anew)
+        self.checkpoints.save(rebuilt)
         kill_point("after-checkpoint")
-        yield Repair(Action.CHECKPOINT_REBUILT, product, doubts[0].message)
+        yield Repair(Action.CHECKPOINT_REBUILT, product, differences[0].message)
 
-    def _aside(self, product: str, part: Part, lease: HeldLease, reason: str) -> Repair:
+    def _set_aside(self, product: str, part: Part, lease: HeldLease, reason: str) -> Repair:
         key = set_aside(self.raw, product, part, lease)
         message = f"{reason}; set aside as {key}"
         return Repair(Action.SET_ASIDE, product, message, (part.lo, part.hi), part.key)
@@ -217,11 +217,11 @@ def _other(overlap: Overlap, part: Part) -> Part:
     return overlap.right if part == overlap.left else overlap.left
 
 
-def _with_what_names_cannot_tell(anew: Checkpoint, before: Checkpoint) -> Checkpoint:
+def _keeping_what_names_lack(rebuilt: Checkpoint, before: Checkpoint) -> Checkpoint:
     """The newest id that the exchange has shown, what failed, and where ingests begin."""
-    return anew.model_copy(
+    return rebuilt.model_copy(
         update={
-            "newest": max(anew.newest, before.newest),
+            "newest": max(rebuilt.newest, before.newest),
             "failed": before.failed,
             "ingest_from": before.ingest_from,
         }

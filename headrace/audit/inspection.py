@@ -1,6 +1,6 @@
 """Looking at a product's parts: every footer, or every row, several at a time.
 
-Runs may be at work meanwhile. A part that is merged away between the listing and the look is no
+Runs may work on it meanwhile. A part that is merged away between the listing and the look is no
 finding, so the listing is taken again; what was seen before is not read twice.
 """
 
@@ -31,7 +31,7 @@ class PartsKeepChanging(HeadraceError):
     def __init__(self, product: str) -> None:
         super().__init__(
             f"{product}: its parts change faster than they can be looked at",
-            hint="Audit again when fewer runs are at work on it",
+            hint="Audit again when fewer runs work on it",
         )
         self.product = product
 
@@ -87,7 +87,7 @@ def inspect(
         listing = raw.parts(product)
         every = (*listing.parts, *listing.hidden)
         new = [part for part in every if part not in seen]
-        answers = _looked_at(raw, new, look, readers, stop)
+        answers = _inspect_one(raw, new, look, readers, stop)
         seen.update((part, found) for part, found in answers if found is not None)
         if all(part in seen for part in every):
             kept = {part: seen[part] for part in every}
@@ -103,7 +103,7 @@ def _without_passing(raw: RawLake, product: str, listing: PartListing) -> PartLi
     return replace(listing, hidden=tuple(part for part in listing.hidden if part in still_there))
 
 
-def _looked_at(
+def _inspect_one(
     raw: RawLake,
     parts: Iterable[Part],
     look: Callable[[Part], PartFooter],

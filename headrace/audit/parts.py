@@ -1,6 +1,6 @@
-"""What is wrong with the files of a product: unsound parts, overlaps, leftovers, foreign files.
+"""The files of a product: unsound parts, overlaps, leftovers, foreign files; and setting one aside.
 
-Setting a file aside: out of every reader's way, and not lost.
+`set_aside` moves a file where no reader takes it for a part, and does not lose it:
 
     raw/trades/exchange=coinbase/product=BTC-USD/part-000000000001-000000001000.parquet
 
@@ -10,8 +10,6 @@ becomes, in the same lake,
 
 The end of the name is a digest of the content: setting the same file aside twice, say because a
 kill came between, makes one copy.
-
-Parts that share ids: how many trades they both hold, and whether these are the same.
 """
 
 from __future__ import annotations
@@ -25,26 +23,26 @@ from headrace.audit.inspection import Inspection
 from headrace.faults import kill_point
 from headrace.lake import Overlap, Part, RawLake, content_digest
 from headrace.lake.exceptions import InvalidTrades, ObjectMissing, PartUnreadable
-from headrace.lake.names import FORMER_ASIDE, aside_prefix
+from headrace.lake.names import FORMER_SET_ASIDE, set_aside_prefix
 from headrace.pull.product_leases import HeldLease
 from headrace.trades import rows_between
 
 _DIGEST_CHARACTERS = 16
 
 
-def keys_aside(raw: RawLake, product: str) -> list[str]:
+def find_set_aside(raw: RawLake, product: str) -> list[str]:
     """What earlier healings of the product set aside, also among the parts, as it was before.
 
     Raises:
         StoreError: the store failed.
     """
-    now = [entry.key for entry in raw.store.entries(aside_prefix(raw.exchange, product))]
-    return sorted([*now, *filter(is_former_aside, raw.parts(product).foreign)])
+    now = [entry.key for entry in raw.store.entries(set_aside_prefix(raw.exchange, product))]
+    return sorted([*now, *filter(was_set_aside_before, raw.parts(product).foreign)])
 
 
-def is_former_aside(key: str) -> bool:
+def was_set_aside_before(key: str) -> bool:
     """Whether an earlier version set the file aside among the parts; any run moves it away."""
-    return key.rpartition("/")[2].startswith(FORMER_ASIDE)
+    return key.rpartition("/")[2].startswith(FORMER_SET_ASIDE)
 
 
 def set_aside(raw: RawLake, product: str, part: Part, lease: HeldLease) -> str:
@@ -59,7 +57,7 @@ def set_aside(raw: RawLake, product: str, part: Part, lease: HeldLease) -> str:
     """
     content = raw.store.get(part.key)
     digest = hashlib.sha256(content).hexdigest()[:_DIGEST_CHARACTERS]
-    key = f"{aside_prefix(raw.exchange, product)}{part.name}-{digest}"
+    key = f"{set_aside_prefix(raw.exchange, product)}{part.name}-{digest}"
     raw.store.put_if_absent(key, content)
     kill_point("after-aside")
     lease.check()
@@ -81,7 +79,7 @@ class Shared:
     same: bool
 
 
-def shared_by(raw: RawLake, overlap: Overlap) -> Shared:
+def compare_overlap(raw: RawLake, overlap: Overlap) -> Shared:
     """Compare two overlapping parts; both are read.
 
     Raises:
@@ -124,10 +122,10 @@ def part_findings(
             repair = f"{heal} removes it, if the longer part holds its trades; so does any run"
             yield Finding(Kind.LEFTOVER, product, message, repair, *_where(part))
     for key in inspection.listing.foreign:
-        if not is_former_aside(key):
+        if not was_set_aside_before(key):
             message = f"{key.rpartition('/')[2]} is no part; it is left alone"
             yield Finding(Kind.FOREIGN, product, message, keys=(key,))
-    for key in keys_aside(raw, product):
+    for key in find_set_aside(raw, product):
         message = f"{key} was set aside by an earlier healing; no reader takes it for a part"
         remedy = "look at it, and remove it when you like"
         yield Finding(Kind.SET_ASIDE, product, message, remedy, keys=(key,))
@@ -160,7 +158,7 @@ def _overlap_finding(
 
 def _compared(raw: RawLake, overlap: Overlap) -> Shared | None:
     try:
-        return shared_by(raw, overlap)
+        return compare_overlap(raw, overlap)
     except (PartUnreadable, ObjectMissing):
         # Damaged or merged away since it was inspected: the next audit sees what it is now.
         return None

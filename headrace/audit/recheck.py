@@ -2,7 +2,7 @@
 
 They took an empty or a short page for the end of history, and a page that was cut at the front for
 a hole (docs/adr/0012). What is answered now goes into the part, whose footer says then that its
-holes are proven. The empty part below the first trade holds no rows, whatever there is: where the
+holes are proven. The empty part below the first trade holds no rows in any case: where the
 exchange has trades in it, it is set aside, and a backfill fetches its range.
 """
 
@@ -21,13 +21,13 @@ from headrace.exchange.proof import Known
 from headrace.exchange.source import Source
 from headrace.exchange.walk import walk
 from headrace.lake import PartFooter, RawLake
-from headrace.pull.ends import ends_again
+from headrace.pull.ends import refresh_ends
 from headrace.pull.ledger import source_host
 from headrace.pull.product_leases import HeldLease
 from headrace.stopping import StopEvent
 
 
-def asked_again(
+def recheck_holes(
     raw: RawLake,
     product: str,
     client: Source,
@@ -36,7 +36,7 @@ def asked_again(
     now: datetime,
     stop: StopEvent,
 ) -> Iterator[Repair]:
-    """Ask for every hole in doubt, part by part; a repair is yielded once it is durable.
+    """Ask for every unproven hole, part by part; a repair is yielded once it is durable.
 
     Raises:
         AnotherHistory, LakeAhead, RequestError: a hole could not be asked for.
@@ -45,16 +45,16 @@ def asked_again(
         Stopped: the stop event was set.
     """
     footers = raw.footers(raw.parts(product).parts)
-    doubtful = [
+    unproven = [
         (part, footer)
         for part, footer in footers
-        if isinstance(footer, PartFooter) and footer.doubtful_holes
+        if isinstance(footer, PartFooter) and footer.unproven_holes
     ]
-    if not doubtful:
+    if not unproven:
         return
-    history, seen = ends_again(client, raw, product)
+    history, seen = refresh_ends(client, raw, product)
     known = Known(history.first, history.newest, seen)
-    for part, footer in doubtful:
+    for part, footer in unproven:
         stop.check()
         rows, _ = raw.read_part(part)
         before = rows.num_rows
@@ -95,7 +95,7 @@ def _joined(stored: pa.Table, answered: pa.Table) -> pa.Table:
 
 def _to_ask(footer: PartFooter, page_limit: int) -> tuple[Range, ...]:
     """The ranges to ask for: each hole, or all at once where that takes fewer requests."""
-    holes = footer.doubtful_holes
+    holes = footer.unproven_holes
     if 2 * len(holes) > footer.rows // page_limit + 2:
         return ((holes[0][0], holes[-1][1]),)
     return holes

@@ -22,11 +22,11 @@ from headrace.cli.server.run import say_on_stderr
 from headrace.coverage import Range
 from headrace.errors import ConfigurationError, HeadraceError
 from headrace.exchange.products import canonical_product, canonical_products
-from headrace.lake.names import exchange_prefix, lake_tag
+from headrace.lake.names import exchange_prefix, location_digest
 from headrace.leases import LeaseHeld, open_leases
 from headrace.pull.checkpoints import Checkpoint
 from headrace.pull.ledger import EXCHANGE
-from headrace.pull.product_leases import Turns
+from headrace.pull.product_leases import ProductLeases
 from headrace.pull.rebuild import rebuild
 from headrace.run.report import Status, combined
 from headrace.settings import Settings, load_settings
@@ -51,9 +51,9 @@ class _Place:
     checkpoints: BlockCheckpoints
     settings: Settings
 
-    def turns(self, product: str) -> Turns:
+    def product_leases(self, product: str) -> ProductLeases:
         leases = open_leases(self.settings.lease_location)
-        return Turns(leases, EXCHANGE, product, self.checkpoints.lake)
+        return ProductLeases(leases, EXCHANGE, product, self.checkpoints.lake)
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def list_checkpoints(
         found = [
             entry
             for entry in found_checkpoints()
-            if all_lakes or entry.block.endswith(f"-{lake_tag(here)}")
+            if all_lakes or entry.block.endswith(f"-{location_digest(here)}")
         ]
     if as_json:
         listed = [
@@ -224,7 +224,7 @@ def _rebuilt(place: _Place, wanted: list[str], *, force: bool) -> list[Rebuilt]:
                 raw,
                 product,
                 checkpoints=place.checkpoints,
-                turns=place.turns(product),
+                product_leases=place.product_leases(product),
                 run_id=run_id,
                 ttl_s=place.settings.lease_ttl_s,
                 now=datetime.now(UTC),
@@ -243,7 +243,7 @@ def _reset(place: _Place, product: str) -> str:
     """Delete one checkpoint; the outcome in words."""
     run_id, ttl_s = f"reset-{uuid4().hex[:12]}", place.settings.lease_ttl_s
     try:
-        with place.turns(product).alone(run_id, ttl_s=ttl_s):
+        with place.product_leases(product).acquire_all(run_id, ttl_s=ttl_s):
             return _DELETED if place.checkpoints.delete(EXCHANGE, product) else _ABSENT
     except LeaseHeld as error:
         return str(error)

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from headrace.cli.common import Json, Yes, confirm, print_json, table_of
 from headrace.errors import ConfigurationError
-from headrace.leases import Holder, LeaseHeld, LeaseState, LeaseStore, Standing, open_leases
+from headrace.leases import Holder, LeaseHeld, LeaseState, LeaseStatus, LeaseStore, open_leases
 from headrace.leases.machine import Liveness
 from headrace.settings import load_settings
 
@@ -85,14 +85,14 @@ def _found(store: LeaseStore, name: str) -> LeaseState:
 
 def _may_release(store: LeaseStore, state: LeaseState, holder: Holder, *, force: bool) -> None:
     alive = store.liveness(holder) is Liveness.ALIVE
-    if state.standing is Standing.HELD and alive and not force:
+    if state.status is LeaseStatus.HELD and alive and not force:
         hint = f"That process is alive: stop it (kill {holder.pid}), or repeat with --force"
         raise LeaseHeld(state.name, holder, hint=hint)
 
 
 def _confirm(store: LeaseStore, state: LeaseState, holder: Holder) -> None:
     confirm(
-        f"{state.name} is {state.standing}: {holder} ({_alive(store, holder)}). Release it?",
+        f"{state.name} is {state.status}: {holder} ({_alive(store, holder)}). Release it?",
         refusal=f"{state.name} is held by {holder} ({_alive(store, holder)}) and was not released",
     )
 
@@ -109,7 +109,7 @@ def _row(state: LeaseState) -> dict[str, Any]:
     holder = state.holder
     return {
         "lease": state.name,
-        "state": state.standing.value,
+        "state": state.status.value,
         "holder": f"{holder.host} pid {holder.pid}" if holder else "",
         "run": holder.run_id if holder else "",
         "since": f"{holder.since:%Y-%m-%d %H:%M:%SZ}" if holder else "",
@@ -123,7 +123,7 @@ def _as_dict(store: LeaseStore, state: LeaseState) -> dict[str, Any]:
     return {
         "name": state.name,
         "token": state.token,
-        "standing": state.standing.value,
+        "standing": state.status.value,
         "holder": _holder_dict(holder) if holder else None,
         "process": store.liveness(holder).value if holder else None,
     }

@@ -18,7 +18,7 @@ from headrace.settings import load_settings
 def _admit(request: PullRequest) -> Iterator[Summary | None]:
     """Take the leases of the first products; refuse the run if others hold those of all."""
     # Imported when it is needed: help and completion are quick without it.
-    from headrace.pull.admission import admission, refused, with_products
+    from headrace.pull.admission import admission, summarize_refusal, with_products
 
     request = with_products(request)
     settings, began = load_settings(), time.monotonic()
@@ -28,7 +28,7 @@ def _admit(request: PullRequest) -> Iterator[Summary | None]:
         if len(held_by_others) < len(request.products):
             yield None
         else:
-            yield refused(request, held_by_others, elapsed_s=time.monotonic() - began)
+            yield summarize_refusal(request, held_by_others, elapsed_s=time.monotonic() - began)
 
 
 backfill = pipeline_command(

@@ -36,7 +36,7 @@ from headrace.products.listing import (
 from headrace.pull.ledger import EXCHANGE, source_host
 from headrace.quota import QuotaConfig, open_gate, parse_rates
 from headrace.settings import load_settings
-from headrace.wire.transport import Transport, checked_base_url, quota_name
+from headrace.wire.transport import Transport, check_base_url, quota_name
 
 app = typer.Typer(
     help="The exchange's list of products, kept in the lake, and named sets of products.",
@@ -285,7 +285,7 @@ def _set(kept: ProductList, name: str, where: str) -> NamedSet:
 
 
 def _address(base_url: str) -> str:
-    return checked_base_url(base_url or load_settings().coinbase_url)
+    return check_base_url(base_url or load_settings().coinbase_url)
 
 
 def _asked(url: str, rate: Sequence[str]) -> list[ProductInfo]:

@@ -25,7 +25,7 @@ from headrace.wire.client import Answer, HttpClient, Request, RetryPolicy, is_of
 from headrace.wire.exceptions import BadAnswer, RefusedThroughout, RequestError, TransientError
 from headrace.wire.transport import Response, Transport
 
-#: Requests refused for who asks, with none answered in between, until no other is sent.
+#: Requests that refuse the caller, with none answered in between, until no other is sent.
 REFUSALS_IN_A_ROW = 5
 
 
@@ -44,7 +44,7 @@ _PRODUCTS = msgspec.json.Decoder(list[ProductInfo])
 
 @dataclass(slots=True)
 class _PageRequest(Request):
-    """A request, and what tells an outage from a page that the exchange cannot serve.
+    """A request, and what separates an outage from a page that the exchange cannot serve.
 
     Attributes:
         answered: of all requests, how many had been answered when it last failed.
@@ -167,7 +167,7 @@ class ExchangeClient(HttpClient):
         )
 
     def read_known(self, response: Response) -> None:
-        """See that it is an answer of the exchange, whatever the values are."""
+        """See that it is an answer of the exchange, with any values."""
         self._read(response, lambda body: decode_outline(body, product="", after=None))
 
     def headers(self, request: Request) -> Mapping[str, str]:
@@ -242,7 +242,7 @@ class ExchangeClient(HttpClient):
             return decode(response.body)
 
     def _count_refusal(self, error: RequestError) -> None:
-        """End the run when all that is asked is refused for who asks: asking on makes it worse."""
+        """End the run when every request is refused: more of them make it worse."""
         with self._counting:
             self._refusals += 1
             if self._refusals < REFUSALS_IN_A_ROW:

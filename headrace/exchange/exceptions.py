@@ -46,7 +46,7 @@ _ELSEWHERE = (
     "This address, or the country it is in, may be barred for now: run again later or from "
     "elsewhere, what was fetched is kept"
 )
-#: By the statuses that refuse who asks.
+#: By the statuses that refuse the caller.
 _HINTS = {
     401: "Look at the key, its secret and passphrase in the Exchange block, and at the clock",
     403: _ELSEWHERE,
@@ -94,7 +94,7 @@ def refusal(response: Response) -> RequestError | None:
         )
     if status in _HINTS:
         return AccessDenied(
-            f"the exchange refuses who asks ({status}{said})", status=status, hint=_HINTS[status]
+            f"the exchange refuses this caller ({status}{said})", status=status, hint=_HINTS[status]
         )
     return RequestRefused(f"the exchange refused the request ({status}{said})", status=status)
 

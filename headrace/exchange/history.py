@@ -93,7 +93,7 @@ def sight(
 ) -> Sight:
     """A page, or where it holds what cannot be kept, its ids: one bad row must not hide the rest.
 
-    Whoever walks there finds the row again, and names it.
+    A walk over that range finds the row again, and names it.
     """
     try:
         return client.page(product, after, lane=lane, check=check)

@@ -1,9 +1,8 @@
 """One page of trades: from the bytes of a body to exact, checked, columnar rows.
 
 A page is all or nothing. A body that is cut, of another shape, out of order, or that holds one
-value which cannot be kept exactly is refused as a whole, with the place and the text named.
-
-Columns of times, by the rules of `headrace.exchange.times`.
+value which cannot be kept exactly is refused as a whole, with the place and the text named. Times
+follow the rules of `headrace.exchange.times`.
 """
 
 from __future__ import annotations

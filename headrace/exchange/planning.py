@@ -3,7 +3,7 @@
 A chunk is a block of the grid (`headrace.lake.grid`), walked by one task and durable when it is
 complete. Blocks of all sizes are nested in each other or apart, never half over each other, so two
 runs that cut the same ids differently still leave no parts that overlap (docs/adr/0003). A chunk's
-size answers five wishes: bounded memory (few pages in flight), bounded task runs (Prefect records
+size meets five aims: bounded memory (few pages in flight), bounded task runs (Prefect records
 some tens a second at best), little to repeat after a kill (a chunk takes some 20 s, up to two
 minutes in a run of hours), whole cells where all that allows it (no merging later), and no idle
 pool at the end (pieces shrink as the work runs out, as in guided self-scheduling).
@@ -94,7 +94,7 @@ class Sizing:
             return self.most
         job_s = pages / self._rate
         chunk_s = min(LONG_CHUNK_S, max(SHORT_CHUNK_S, job_s / CHUNK_TIMES_PER_RUN))
-        # In a pool that waits for permits, a page takes as long as its turn takes to come round.
+        # In a pool that waits for permits, a page takes as long as the permits of the whole pool.
         page_s = max(self.latency_s or 0.0, self._of_use(self.in_flight) / self._rate)
         return max(self.smallest, min(self.most, int(chunk_s / page_s)))
 
@@ -142,7 +142,7 @@ def whole_pages(missing: IntervalSet, newest: int) -> IntervalSet:
     """Missing ids widened to whole pages of the grid, as far as there are trades.
 
     It costs no request, since a page is asked for as a whole anyway. The page of the newest trade
-    is fetched anew from its beginning until it is full.
+    is fetched again from its beginning until it is full.
     """
     return IntervalSet.from_ranges(
         (

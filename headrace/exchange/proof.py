@@ -114,7 +114,7 @@ class Known:
         return 0 if ids_per_row * (1 - _FEW_HOLES) <= 1 else int(_ROWS_AHEAD * ids_per_row) + 1
 
     def shown(self, cursor: int, bottom: int) -> Page | None:
-        """What the exchange would answer below `cursor`, if pages that were seen tell all of it.
+        """What the exchange would answer below `cursor`, if pages that were seen show all of it.
 
         All of it is a full page, or what there is down to `bottom`; for less it is asked.
         """

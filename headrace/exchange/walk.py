@@ -56,7 +56,7 @@ def walk(
     Before each page but the first, `room` is asked with the bytes of the rows so far and the lowest
     id that is answered for. If it says no, the walk ends there, without an error.
 
-    Whatever ends the walk (`stop`, an error of the client as of `Source.page`, or of this
+    However the walk ends (`stop`, an error of the client as of `Source.page`, or of this
     machine), what was answered so far is returned with the error, which is not raised. Where that
     is a contradiction, the page above may be the wrong one, and is not kept. Rows below the span
     that come with the last page are dropped.
@@ -78,7 +78,7 @@ def walk(
                 break
             page, requests = known.shown(cursor, bottom), 1
             if page is None:
-                page, requests = _met(client, product, cursor, known, last, lane)
+                page, requests = _find_page(client, product, cursor, known, last, lane)
             pages += requests
             batches.append(page.trades)
             rows_bytes += page.trades.nbytes
@@ -100,7 +100,7 @@ def walk(
     return Walked(answered_lo, hi, _from(joined(batches), lo), pages, error)
 
 
-def _met(
+def _find_page(
     client: Source,
     product: str,
     cursor: int,

@@ -11,7 +11,7 @@
     raw.footers(listing.parts)                # several at a time: range, rows, holes, digest
     raw.newest("BTC-USD")                     # id and time, from statistics
     raw.first_id("BTC-USD"), raw.totals("BTC-USD", lo, hi)   # rows and long holes, from footers
-    raw.stock("BTC-USD")                      # coverage, rows and long holes of one moment
+    raw.stats("BTC-USD")                      # coverage, rows and long holes of one moment
     raw.verify(part)                          # rows against footer and name
     raw.merge_due("BTC-USD")                  # pieces of a cell become one part
     raw.sweep("BTC-USD")                      # what a kill left behind

@@ -33,7 +33,7 @@ _EVEN = pa.array(range(0, 1 << 15, 2), pa.int32())
 #: Characters of a number that has no more than 19 digits after the point and 20 before it.
 _SHORT = 20
 #: A number of 16 characters, point included, below 10^7: at most 15 digits that count, which is
-#: what a double tells apart (IEEE 754; DBL_DIG in C). Times 10^8 it stays below 2^50.
+#: what a double distinguishes (IEEE 754; DBL_DIG in C). Times 10^8 it stays below 2^50.
 _EXACT, _EXACT_BELOW = 16, 1e7
 _PLACES = 1e8
 _LIFT = pa.scalar(10 ** (_SCALE - 8), pa.uint64())
@@ -91,8 +91,8 @@ def column_words(column: pa.StringArray) -> tuple[pa.UInt64Array, pa.UInt64Array
 
     Arrow reads short plain numbers as decimals of a fixed scale, exactly or not at all. (It must
     not be given others: version 26 reads a thousand digits as a wrong number, and dies of
-    `0e-999999999`.) It reads doubles three times as fast, which will do where they tell all values
-    apart. Values of another form are taken one by one.
+    `0e-999999999`.) It reads doubles three times as fast, which will do where they distinguish all
+    values apart. Values of another form are taken one by one.
 
     Raises:
         NotADecimal: naming the first row that is none.

@@ -1,13 +1,12 @@
-"""A part as bytes: checked rows in, a complete Parquet file out, and back.
+"""A part as bytes: checked rows in, a complete Parquet file with its footer out, and back.
 
 The encodings were chosen by measurement on realistic trades (see docs/lake.md): deltas for ids and
 times, a dictionary for what repeats, the lowest zstd level. Sizes are plain, which is smaller than
 lengths and bytes apart, and older readers know it. A file is one row group.
 
-What a part says of itself: typed metadata in the footer of its Parquet file.
-
-One JSON object under the key `headrace.part`. The lake alone is enough to rebuild every
-checkpoint, so the footer repeats the range of the name and adds what the name cannot hold.
+The footer is what a part says of itself: one JSON object under the key `headrace.part`. The lake
+alone is enough to rebuild every checkpoint, so it repeats the range of the name and adds what the
+name cannot hold.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ class PartFooter(msgspec.Struct, frozen=True, kw_only=True):
     schema_version: int = FOOTER_VERSION
 
     @property
-    def doubtful_holes(self) -> tuple[tuple[int, int], ...]:
+    def unproven_holes(self) -> tuple[tuple[int, int], ...]:
         """The holes of a page or more that nothing proves."""
         return () if self.holes_proven else self.long_holes
 
@@ -161,7 +160,7 @@ def encode_part(table: pa.Table, footer: PartFooter) -> bytes:
             "time": "DELTA_BINARY_PACKED",
             "size": "PLAIN",
         },
-        # What planning and audits read. Of prices as text nobody needs the alphabetical extremes.
+        # What planning and audits read. Of prices as text the alphabetical extremes have no use.
         write_statistics=["trade_id", "time"],
         store_schema=False,
     ) as writer:

@@ -151,7 +151,7 @@ class GridDamaged(StateError):
 
 
 class MergeRefused(StateError):
-    """Pieces that cannot become one part without a doubt; none of them was touched."""
+    """Pieces that cannot be proven to become one part; none of them was touched."""
 
     def __init__(self, product: str, lo: int, hi: int, reason: str) -> None:
         super().__init__(

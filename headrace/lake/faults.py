@@ -1,11 +1,11 @@
-"""A store that fails on demand: the seam through which tests, and users, rehearse trouble.
+"""A store that fails on demand: the seam through which tests, and users, rehearse failures.
 
     store = FaultyStore(LocalStore(folder))
     store.script("put_if_absent", Fault(unavailable, times=3))        # three refusals, then fine
     store.script("put_if_absent", Fault(unavailable, stored=True))    # done, but the answer is lost
     store.script("get", Fault(denied, times=None, key="part-"))       # always, for such keys
 
-`headrace.faults` kills the process at named points; this makes a living one meet failures.
+`headrace.faults` kills the process at named points; this makes a running one meet failures.
 """
 
 from __future__ import annotations

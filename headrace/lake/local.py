@@ -103,7 +103,7 @@ class LocalStore:
             with suppress(FileNotFoundError):  # removed since the folder was read
                 if entry.is_file():
                     found = entry.stat()
-                    # The time of the rename, which nobody can set, not that of the writing.
+                    # The time of the rename, which cannot be set, not that of the writing.
                     changed_us = found.st_ctime_ns // 1_000
                     yield StoredObject(prefix + entry.name, found.st_size, changed_us)
 
@@ -220,7 +220,7 @@ def _replace(temporary: Path, path: Path) -> bool:
 
 
 def _remove_abandoned(temporary: Path) -> bool:
-    """Remove a temporary file unless a living writer holds its lock."""
+    """Remove a temporary file unless a running writer holds its lock."""
     try:
         descriptor = os.open(temporary, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:

@@ -20,7 +20,7 @@ OWN_ROOT = "_headrace"
 #: Where a local lake writes a part before the part has its name, with a slash at its end.
 TEMPORARY_PREFIX = f"{OWN_ROOT}/tmp/"
 #: Files that were set aside began so before, among the parts.
-FORMER_ASIDE = "_aside-"
+FORMER_SET_ASIDE = "_aside-"
 MAX_ID = (1 << 63) - 1
 
 _PRODUCT = re.compile(r"[A-Z0-9][A-Z0-9._-]{0,63}")
@@ -72,7 +72,7 @@ def product_prefix(exchange: str, product: str) -> str:
     return f"{exchange_prefix(exchange)}product={canonical_product(product)}/"
 
 
-def aside_prefix(exchange: str, product: str) -> str:
+def set_aside_prefix(exchange: str, product: str) -> str:
     """The key prefix of what was set aside of a product, with a slash at its end."""
     return product_prefix(exchange, product).replace(RAW_ROOT, f"{OWN_ROOT}/aside", 1)
 
@@ -83,7 +83,7 @@ def product_of_folder(folder: str) -> str | None:
     return product if key == "product" and _PRODUCT.fullmatch(product) else None
 
 
-def lake_tag(location: str) -> str:
+def location_digest(location: str) -> str:
     """Eight hex digits that stand for a lake's location, in names of leases and blocks."""
     return hashlib.sha256(location.encode()).hexdigest()[:8]
 

@@ -75,7 +75,7 @@ def open_lake(
 
     Raises:
         LakeUnusable: if the location has an unknown form, is a file, is full or read-only, the
-            bucket is missing, a permission is, or nobody answers: before any work was spent.
+            bucket is missing, a permission is, or there is no answer: before any work was spent.
     """
     location = str(location)
     store = make_store(location, s3=s3, stop=stop)

@@ -9,13 +9,13 @@ from itertools import pairwise
 from headrace.coverage import IntervalSet
 from headrace.lake.encoding import PartFooter
 from headrace.lake.grid import Grid
-from headrace.lake.names import FORMER_ASIDE, PartName
+from headrace.lake.names import FORMER_SET_ASIDE, PartName
 from headrace.lake.store import StoredObject
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Part:
-    """A part of one product, as its name and the listing tell it.
+    """A part of one product, as its name and the listing say.
 
     Args:
         name: the range of ids that it answers for.
@@ -72,7 +72,7 @@ class PartListing:
     Args:
         parts: the parts that count, by rising range; no one contains another.
         hidden: parts contained in a longer one: pieces that a kill left beside their merged part.
-        overlaps: neighbours in `parts` that share ids. Readers take each id once all the same.
+        overlaps: adjacent parts that share ids. Readers take each id once all the same.
         foreign: keys that are no part's, left alone.
     """
 
@@ -108,7 +108,7 @@ class PartListing:
     def to_sweep(self) -> bool:
         """Whether a sweep would remove or move any of it."""
         return bool(self.hidden) or any(
-            key.rpartition("/")[2].startswith(FORMER_ASIDE) for key in self.foreign
+            key.rpartition("/")[2].startswith(FORMER_SET_ASIDE) for key in self.foreign
         )
 
     def between(self, lo: int, hi: int) -> tuple[Part, ...]:

@@ -296,7 +296,7 @@ class RawLake:
         return self.described(part)[0]
 
     def described(self, part: Part) -> tuple[PartFooter, pq.FileMetaData]:
-        """The same with Parquet's own metadata, whose statistics tell of the columns."""
+        """The same with Parquet's own metadata, whose statistics describe the columns."""
         place = self.store.place(part.key)
         tail = self._tail(part, _TAIL_BYTES)
         size = footer_size(tail, place)
@@ -339,9 +339,9 @@ class RawLake:
         """Trades and long holes of a range; see `headrace.lake.stats.totals`."""
         return stats.totals(self, product, lo, hi)
 
-    def stock(self, product: str) -> LakeStats:
-        """Coverage, trades and long holes of one moment; see `headrace.lake.stats.stock`."""
-        return stats.stock(self, product)
+    def stats(self, product: str) -> LakeStats:
+        """Coverage, trades and long holes of one moment; see `headrace.lake.stats.lake_stats`."""
+        return stats.lake_stats(self, product)
 
     def merge(self, product: str, pieces: Sequence[Part]) -> PartReceipt:
         """Make one part of touching pieces; see `headrace.lake.upkeep.merge`."""

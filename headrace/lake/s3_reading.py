@@ -3,15 +3,14 @@
 A run and an audit list and read the footers of thousands of parts, and then boto3's machinery
 around each request is what takes the time (docs/benchmarks.md). So boto3 says once, with everything
 it knows of endpoints, regions and credentials, what a request looks like; the thousands are signed
-by `headrace.lake.s3_reading` and carried by `headrace.wire`. Where the store wants another kind of
-signature, this is not used. Failures are raised as botocore's errors, so that one place decides
-what is transient; none of their messages shows a signed request.
+here and carried by `headrace.wire`. Where the store wants another kind of signature, this is not
+used. Failures are raised as botocore's errors, so that one place decides what is transient; none of
+their messages shows a signed request.
 
-Signature Version 4 of a GET request, for thousands of them (AWS, "Signing AWS API requests").
-
-botocore signs one request in half a millisecond of CPU. Here the key of the day is derived once and
-a signature is two hashes. Which host, path, region and service it is for is botocore's to say: it
-presigns one URL, and the form of that is kept.
+The signature is Version 4 of a GET request (AWS, "Signing AWS API requests"), for which botocore
+takes half a millisecond of CPU. Here the key of the day is derived once and a signature is two
+hashes. Which host, path, region and service it is for is botocore's to say: it presigns one URL,
+and the form of that is kept.
 """
 
 from __future__ import annotations

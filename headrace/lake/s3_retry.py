@@ -116,7 +116,7 @@ class S3Call:
         settings: how long to insist, and the longest pause.
         stop: ends a pause when it is set.
         broken: called when an attempt found no whole answer: what kept connections there are may be
-            as dead as that one.
+            as broken as that one.
     """
 
     def __init__(
@@ -153,7 +153,7 @@ class S3Call:
     def _again(
         self, attempt: Callable[[int], T], failure: BotoCoreError | ClientError, spent_s: float
     ) -> T:
-        """What follows a first failure, which is what the retrying is told of first.
+        """What follows a first failure, which is reported to the caller first.
 
         A call that succeeds at once, as nearly all do, is spared the machinery.
         """
@@ -226,7 +226,7 @@ class S3Call:
                 "; if the bucket's policy demands encryption, set "
                 "HEADRACE_S3_SERVER_SIDE_ENCRYPTION, or server_side_encryption in the Lake block"
             )
-        return f"{allow}; this answer does not tell whether the object exists"
+        return f"{allow}; this answer does not say whether the object exists"
 
 
 def is_transient(error: BaseException) -> bool:

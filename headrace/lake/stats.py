@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: How often a listing is asked for anew because somebody merges; a merge takes far longer.
+#: How often a listing is repeated because another run merges; a merge takes far longer.
 _LOOKS = 5
 
 
@@ -103,7 +103,7 @@ def totals(raw: RawLake, product: str, lo: int = 1, hi: int = MAX_ID) -> tuple[i
     return _settled(raw, product, lambda listing: _totals(raw, listing.between(lo, hi), lo, hi))
 
 
-def stock(raw: RawLake, product: str) -> LakeStats:
+def lake_stats(raw: RawLake, product: str) -> LakeStats:
     """What is covered and what is in it, of one moment, although others store meanwhile.
 
     Raises:

@@ -3,13 +3,12 @@
 A key is a relative path with forward slashes, built by `headrace.lake.names` and never by a value
 from outside. Every backend answers the same way; one contract suite runs over all of them.
 
-A store that asks, right before every change, whether its user may still make it.
-
-A run that was stopped (SIGSTOP, a suspended machine) for longer than its lease lasts wakes in the
-middle of whatever it was about to do, and another run has taken over. Nothing it does may take
-effect then: no object gets a name, none is replaced, none is removed. The guard is asked by the
-store itself, after everything that takes time: on a disk between the sync and the rename, at S3
-before each attempt of a request. docs/adr/0004 says what remains, and what becomes of it.
+`GuardedStore` asks, right before every change, whether its user may still make it. A run that was
+stopped (SIGSTOP, a suspended machine) for longer than its lease lasts wakes in the middle of
+whatever it was about to do, and another run has taken over. Nothing it does may take effect then:
+no object gets a name, none is replaced, none is removed. The guard is asked by the store itself,
+after everything that takes time: on a disk between the sync and the rename, at S3 before each
+attempt of a request. docs/adr/0004 says what remains, and what becomes of it.
 """
 
 from __future__ import annotations
@@ -192,7 +191,7 @@ class GuardedStore:
         self._inner.delete(key, guard=self._both(guard))
 
     def sweep(self, prefix: str) -> list[str]:
-        """See `Store.sweep`; what a living writer has open is left alone, so it needs no guard."""
+        """See `Store.sweep`; what a running writer has open is left alone, so it needs no guard."""
         return self._inner.sweep(prefix)
 
     def check(self) -> None:

@@ -1,14 +1,13 @@
 """Keeping the raw lake small and clean: merge pieces, remove what a kill left behind.
 
 Only the holder of a product's lease does this. The merged part is durable before the first piece
-goes; a kill in between leaves pieces beside it, which every reader of ours passes over and the
-next `sweep` removes, after it has found their rows in the longer part.
+goes; a kill in between leaves pieces beside it, which every reader of ours passes over and the next
+`sweep` removes, after it has found their rows in the longer part.
 
-When pieces become one part: a pure function of the names and the grid.
-
-Parts are blocks of the grid: 1, 2, 4, ... pages of a cell, each beginning at a multiple of its own
-length. Blocks lie in each other or apart, so whatever wrote them, parts cannot overlap by half, and
-a merge that makes a block of blocks keeps it so.
+What is merged when is a pure function of the names and the grid (`merge_plan`). Parts are blocks of
+the grid: 1, 2, 4, ... pages of a cell, each beginning at a multiple of its own length. Blocks lie
+in each other or apart, so parts cannot overlap by half, whichever run wrote them, and a merge that
+makes a block of blocks keeps it so.
 
 Every ingest adds a small piece to the newest cell. Never merging would leave a file per page for
 ever; rewriting the cell whenever it has a handful of pieces writes every row a hundred times. So a
@@ -29,12 +28,12 @@ from headrace.lake.digest import ContentDigest, content_digest
 from headrace.lake.exceptions import InvalidTrades, MergeRefused, PartUnreadable
 from headrace.lake.grid import PAGE_IDS, Grid
 from headrace.lake.names import (
-    FORMER_ASIDE,
+    FORMER_SET_ASIDE,
     TEMPORARY_PREFIX,
-    aside_prefix,
     canonical_product,
     exchange_prefix,
     product_prefix,
+    set_aside_prefix,
 )
 from headrace.lake.parts import Part, PartReceipt
 from headrace.trades import joined, rows_between
@@ -56,7 +55,7 @@ def merge_plan(
         grid: the lake's grid.
         min_pieces: how many pieces make a complete block of an open cell worth a merge.
 
-    A full cell is merged whatever the number of its pieces (two or more). Of an open one, the
+    A full cell is merged with any number of pieces (two or more). Of an open one, the
     largest complete blocks with `min_pieces` or more are. Empty parts that span cells are left
     alone.
     """
@@ -194,7 +193,7 @@ def sweep(raw: RawLake, product: str) -> SweepReceipt:
     kept: list[tuple[Part, str]] = []
     for piece in listing.hidden:
         longer = next(p for p in listing.parts if p.lo <= piece.lo and piece.hi <= p.hi)
-        reason = _doubt(raw, piece, longer)
+        reason = _difference(raw, piece, longer)
         if reason:
             kept.append((piece, reason))
         else:
@@ -202,9 +201,9 @@ def sweep(raw: RawLake, product: str) -> SweepReceipt:
             kill_point("during-sweep")
             removed.append(piece)
     for key in listing.foreign:
-        _, former, name = key.rpartition("/")[2].partition(FORMER_ASIDE)
+        _, former, name = key.rpartition("/")[2].partition(FORMER_SET_ASIDE)
         if former and name:
-            aside = aside_prefix(raw.exchange, product) + name
+            aside = set_aside_prefix(raw.exchange, product) + name
             raw.store.put_if_absent(aside, raw.store.get(key))
             raw.store.delete(key)
     return SweepReceipt(tuple(removed), tuple(leftovers), tuple(kept))
@@ -221,7 +220,7 @@ def _check_shape(raw: RawLake, product: str, pieces: Sequence[Part]) -> tuple[in
     return lo, hi
 
 
-def _doubt(raw: RawLake, piece: Part, longer: Part) -> str:
+def _difference(raw: RawLake, piece: Part, longer: Part) -> str:
     """Why `piece` must not be removed in favour of `longer`; empty if it may be."""
     try:
         expected = raw.footer(piece)

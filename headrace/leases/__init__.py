@@ -25,7 +25,7 @@ from headrace.leases.holding import (
     is_claimed,
 )
 from headrace.leases.lease import Lease
-from headrace.leases.model import Grant, Holder, LeaseState, Standing
+from headrace.leases.model import Grant, Holder, LeaseState, LeaseStatus
 from headrace.leases.sqlite import SqliteLeases
 from headrace.leases.store import LeaseStore
 from headrace.paths import user_path
@@ -44,12 +44,12 @@ __all__ = [
     "LeaseHeld",
     "LeaseLost",
     "LeaseState",
+    "LeaseStatus",
     "LeaseStore",
     "LeaseStoreMisconfigured",
     "LeaseStoreUnavailable",
     "NewerLeases",
     "SqliteLeases",
-    "Standing",
     "claim",
     "give_back_claim",
     "give_back_claims",

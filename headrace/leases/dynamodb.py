@@ -3,9 +3,8 @@
 One item per name, replaced by conditional writes and read consistently. The table's own
 time-to-live is not used: it deletes hours late or never, and a deleted item would lose its token.
 
-Which refusals of DynamoDB pass by themselves, and what the others mean.
-
-Source: DynamoDB developer guide, "Error handling with DynamoDB", and botocore's exceptions.
+Which refusals pass by themselves, and what the others mean, is in the DynamoDB developer guide,
+"Error handling with DynamoDB", and in botocore's exceptions.
 """
 
 from __future__ import annotations

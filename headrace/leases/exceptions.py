@@ -7,7 +7,7 @@ from headrace.leases.model import Holder
 
 
 class LeaseHeld(HeadraceError):
-    """Somebody else holds the lease; the caller has touched nothing (exit code 3).
+    """Another run holds the lease; the caller has touched nothing (exit code 3).
 
     Attributes:
         name: what was asked for.
@@ -26,7 +26,7 @@ class LeaseLost(HeadraceError):
     Attributes:
         name, token: the lease that was lost.
         reason: what became of it.
-        holder: who holds it now, if anybody does.
+        holder: the holder now, if there is one.
     """
 
     def __init__(self, name: str, token: int, reason: str, *, holder: Holder | None = None) -> None:

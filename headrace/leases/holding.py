@@ -1,4 +1,4 @@
-"""Holding a lease while work goes on: `hold`, the context manager every run stands in.
+"""Holding a lease while work goes on: `hold`, the context manager around every run.
 
 And `claim`, for a process that has long to load before its run can begin: it takes the lease at
 once, and when the run asks for that lease, in the same process, it gets the one that was claimed.
@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from headrace.leases.exceptions import LeaseLost
 from headrace.leases.lease import Lease, Renewal
 from headrace.leases.machine import THIS_MACHINE, Machine
-from headrace.leases.model import Holder, Standing
+from headrace.leases.model import Holder, LeaseStatus
 from headrace.leases.store import LeaseStore
 from headrace.stopping import STOP, StopEvent
 
@@ -70,12 +70,12 @@ def hold(
 
     Never waits for another holder. Renewal goes on while the process is asked to stop, since what
     is fetched still has to be committed. Losing the lease does not interrupt the block: `on_lost`
-    is told, `Lease.lost` turns True, and `Lease.check` raises.
+    is called, `Lease.lost` becomes True, and `Lease.check` raises.
 
     Args:
         store: where leases are kept.
         name: canonical name, such as `coinbase/BTC-USD`.
-        run_id: shown to whoever finds the lease taken.
+        run_id: shown to a run that finds the lease taken.
         ttl_s: seconds after which the lease ends if this process cannot renew it any more. It is
             renewed every third of that.
         stop: looked at before the lease is taken.
@@ -85,7 +85,7 @@ def hold(
         machine: whose clock the holder's time is counted by.
 
     Raises:
-        LeaseHeld: somebody else holds it.
+        LeaseHeld: another run holds it.
         Stopped: the stop was set before the lease was taken.
         LeaseStoreUnavailable, LeaseStoreMisconfigured, DamagedLeases, NewerLeases: no lease to be
             had from this store; nothing was touched.
@@ -112,7 +112,7 @@ def claim(
 ) -> Iterator[None]:
     """Take the lease on `name` for the first `hold` of it that this process comes to in the block.
 
-    What nobody asked for is given back at the end of the block.
+    A claim that no `hold` took is given back at the end of the block.
 
     Raises:
         LeaseHeld, LeaseStoreUnavailable, LeaseStoreMisconfigured, DamagedLeases, NewerLeases: as
@@ -197,7 +197,7 @@ def _key(store: LeaseStore, name: str) -> tuple[int, str, str]:
     return os.getpid(), store.where, name
 
 
-def _end_of(holder: Holder, standing: Standing) -> str:
-    if standing is Standing.DEAD:
+def _end_of(holder: Holder, status: LeaseStatus) -> str:
+    if status is LeaseStatus.DEAD:
         return f"its holder {holder} is gone"
     return f"that of {holder} ended at {holder.expires:%Y-%m-%dT%H:%M:%SZ}"

@@ -1,7 +1,4 @@
-"""A lease in somebody's hands: what it was granted as, how long it lasts, whether it is lost.
-
-The background thread that keeps a lease alive, and the moment at which it gives up.
-"""
+"""A lease that is held: how long it lasts, whether it is lost, and the thread that renews it."""
 
 from __future__ import annotations
 
@@ -13,14 +10,14 @@ from headrace.errors import HeadraceError
 from headrace.faults import kill_point
 from headrace.leases.exceptions import LeaseLost
 from headrace.leases.machine import Machine
-from headrace.leases.model import Grant, Holder, Standing
+from headrace.leases.model import Grant, Holder, LeaseStatus
 from headrace.leases.store import LeaseStore
 
 _log = logging.getLogger(__name__)
 
 
 class Lease:
-    """A lease in our hands, as long as `lost` is False.
+    """A lease that this process holds, as long as `lost` is False.
 
     All methods may be called from any thread. A forked child may `check`, but the lease stays its
     parent's: the child neither renews nor releases it.
@@ -60,7 +57,7 @@ class Lease:
         return self._grant
 
     @property
-    def predecessor(self) -> tuple[Holder, Standing] | None:
+    def predecessor(self) -> tuple[Holder, LeaseStatus] | None:
         """Who held it before without releasing it, and why that was over."""
         return self._grant.predecessor
 
@@ -75,7 +72,7 @@ class Lease:
         return self._until_boot_s - self._machine.boot_s()
 
     def check_time(self) -> None:
-        """Whether the lease is still ours as far as its time tells, without asking the store.
+        """Whether the lease is still ours by its time alone, without asking the store.
 
         To be called right before everything that takes effect for others: who was stopped for
         longer than the lease lasts finds out here, before the renewal does.
@@ -97,7 +94,7 @@ class Lease:
 
         Raises:
             LeaseLost: it is not; nothing may be committed any more.
-            LeaseStoreUnavailable: nobody can tell now; nothing may be committed now.
+            LeaseStoreUnavailable: it is not known now; nothing may be committed now.
         """
         try:
             self.check_time()
@@ -134,7 +131,7 @@ class Lease:
             self._grant, self._until_boot_s = grant, until_boot_s
 
     def lose(self, loss: LeaseLost) -> None:
-        """Note that the lease is gone for good, and tell the holder, once."""
+        """Note that the lease is gone for good, and call `on_lost`, once."""
         with self._lock:
             if self._closed or self._loss is not None:
                 return
@@ -145,7 +142,7 @@ class Lease:
         try:
             self._on_lost(loss)
         except Exception:  # noqa: BLE001 - the loss itself is what has to reach the caller
-            _log.exception("what was to be told of the lost lease on %s failed itself", self.name)
+            _log.exception("the handler of the lost lease on %s failed", self.name)
 
     def close(self) -> None:
         """Give the lease back, as far as it is still ours. Never raises for the store's sake."""
@@ -156,7 +153,7 @@ class Lease:
         except LeaseLost as loss:
             _log.warning("%s", loss)
         except HeadraceError as error:
-            # The work is done and safe, or has its own error to tell: a lease that cannot be given
+            # The work is done and safe, or has its own error to raise: a lease that cannot be given
             # back ends by its time.
             _log.warning("the lease on %s was not released: %s", self.name, error)
 
@@ -212,7 +209,7 @@ class Renewal:
         except LeaseLost as loss:
             lease.lose(loss)
             return None
-        except Exception as error:  # noqa: BLE001 - whatever it is, the lease lasts until its end
+        except Exception as error:  # noqa: BLE001 - the lease lasts until its end in any case
             return self._retry_after(error)
         if self._failure is not None:
             _log.info("the lease on %s is renewed again", lease.name)

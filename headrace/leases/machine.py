@@ -93,7 +93,7 @@ class ThisMachine:
         except ProcessLookupError:
             return Liveness.GONE
         except PermissionError:
-            pass  # it exists and is another user's: its start time tells the rest
+            pass  # it exists and is another user's: its start time decides the rest
         stat = _stat(process.pid)
         if stat is None:
             # It ended just now, or /proc hides it (hidepid). Only the first may count as proof,

@@ -44,7 +44,7 @@ class Holder(BaseModel):
     """Who holds a lease, since when and until when.
 
     Attributes:
-        lease_id: random id of this holding; tells two threads of one process apart.
+        lease_id: random id of this holding; distinguishes two threads of one process.
         run_id: the run on whose behalf it is held.
         process: where it runs.
         since, expires: wall clock of the holder's machine, UTC.
@@ -79,7 +79,7 @@ class Holder(BaseModel):
 
 
 class Row(BaseModel):
-    """What a store keeps under a name. It outlives its holder, so that the token never falls.
+    """What a store keeps under a name, also without a holder, so that the token never falls.
 
     Attributes:
         token: fencing token of the present or last holder.
@@ -95,7 +95,7 @@ class Row(BaseModel):
     holder: Holder | None
 
 
-class Standing(StrEnum):
+class LeaseStatus(StrEnum):
     """What a lease is worth at this moment, as seen from here."""
 
     FREE = "free"  #: released, or never taken
@@ -110,7 +110,7 @@ class LeaseState:
 
     name: str
     token: int
-    standing: Standing
+    status: LeaseStatus
     holder: Holder | None
 
 
@@ -126,4 +126,4 @@ class Grant:
     name: str
     token: int
     holder: Holder
-    predecessor: tuple[Holder, Standing] | None = None
+    predecessor: tuple[Holder, LeaseStatus] | None = None

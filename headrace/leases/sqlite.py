@@ -26,7 +26,7 @@ from headrace.paths import publish_new
 
 FILE_NAME = "leases.sqlite"
 
-_APPLICATION_ID = 0x48524C53  # "HRLS": tells our file from any other SQLite file
+_APPLICATION_ID = 0x48524C53  # "HRLS": marks our file among SQLite files
 _SCHEMA_VERSION = 1
 _SCHEMA = f"""
 PRAGMA journal_mode = WAL;
@@ -104,7 +104,7 @@ class SqliteLeases(LeaseStore):
             self._create()
         holder = new.holder.model_dump_json() if new.holder else None
         with self._opened() as db:
-            # A deferred transaction that reads and then writes fails at once when somebody else
+            # A deferred transaction that reads and then writes fails at once when another process
             # wrote in between, whatever the busy timeout says.
             db.execute("BEGIN IMMEDIATE")
             found = db.execute("SELECT stamp FROM lease WHERE name = ?", (new.name,)).fetchone()
@@ -118,7 +118,7 @@ class SqliteLeases(LeaseStore):
             return True
 
     def _create(self) -> None:
-        """Let the file appear whole: half-made, it could not be told from a damaged one."""
+        """Let the file appear whole: half-made, it would look like a damaged one."""
         draft = self.path.with_name(f".{FILE_NAME}.{uuid4().hex}")
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -151,7 +151,7 @@ class SqliteLeases(LeaseStore):
             isolation_level=None,
         )
         try:
-            # A loss of power may take back the last writes. Their holders died with it, and the
+            # A loss of power may take back the last writes. Their holders ended with it, and the
             # next token comes from the clock as well: nothing falls.
             db.execute("PRAGMA synchronous = NORMAL")
             application_id = db.execute("PRAGMA application_id").fetchone()[0]

@@ -27,12 +27,12 @@ from headrace.leases.exceptions import (
     LeaseStoreUnavailable,
 )
 from headrace.leases.machine import THIS_MACHINE, Liveness, Machine
-from headrace.leases.model import Grant, Holder, LeaseState, Row, Standing
+from headrace.leases.model import Grant, Holder, LeaseState, LeaseStatus, Row
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,199}")
 _RUN_ID = re.compile(r"[!-~][ -~]{0,199}")
 
-# Whoever loses a swap has seen somebody else win it, and mostly finds the lease held at the next
+# A caller that loses a swap has seen another win it, and mostly finds the lease held at the next
 # look. More rounds than this mean a store that does not keep what it acknowledges.
 _ROUNDS = 16
 
@@ -81,12 +81,12 @@ class LeaseStore(ABC):
 
         Args:
             name: canonical name; two spellings are two leases.
-            run_id: shown to whoever finds the lease taken.
+            run_id: shown to a run that finds the lease taken.
             ttl_s: seconds until it ends unless renewed.
             above: the new token will exceed this too (say, the token in a checkpoint).
 
         Raises:
-            LeaseHeld: somebody holds it, and neither its time nor its process is over.
+            LeaseHeld: another run holds it, and neither its time nor its process is over.
             InvalidLease: unusable name, run id or time to live.
             LeaseStoreUnavailable: the store did not answer. The lease may be ours all the same,
                 until its time is over.
@@ -99,14 +99,14 @@ class LeaseStore(ABC):
             if row and held_by and held_by.lease_id == lease_id:
                 # The write was stored although its answer said otherwise.
                 return Grant(name, row.token, held_by)
-            standing = self._standing(held_by, margin=self._max_clock_skew)
-            if held_by and standing is Standing.HELD:
+            status = self._status_of(held_by, margin=self._max_clock_skew)
+            if held_by and status is LeaseStatus.HELD:
                 raise LeaseHeld(name, held_by, hint=self._hint_for_skew(held_by))
             holder = self._new_holder(lease_id, run_id, ttl_s)
             now_ms = int(holder.since.timestamp() * 1000)
             token = max(row.token + 1 if row else 0, above + 1, now_ms)
             if self._swap(row, _row(name, token, holder)):
-                return Grant(name, token, holder, (held_by, standing) if held_by else None)
+                return Grant(name, token, holder, (held_by, status) if held_by else None)
         raise self._contended(name)
 
     def renew(self, grant: Grant, *, run_id: str = "") -> Grant:
@@ -143,7 +143,7 @@ class LeaseStore(ABC):
         """Give the lease back; the token stays in the store. Releasing twice is no error.
 
         Raises:
-            LeaseLost: somebody else holds it, and keeps it.
+            LeaseLost: another run holds it, and keeps it.
             LeaseStoreUnavailable: the store did not answer; the lease ends by its time.
         """
         for _ in range(_ROUNDS):
@@ -161,11 +161,11 @@ class LeaseStore(ABC):
 
         Args:
             name: the lease.
-            token: only if this is still its token, so that nobody but the holder that was looked
+            token: only if this is still its token, so that no holder but the one that was looked
                 at is cut off.
 
         Returns:
-            Who held it, or None if nobody did.
+            Who held it, or None if it was free.
 
         Raises:
             LeaseHeld: it has passed to another holder than that of `token`.
@@ -187,9 +187,9 @@ class LeaseStore(ABC):
     def states(self, *names: str) -> tuple[LeaseState, ...]:
         """The same of several, in their order."""
         return tuple(
-            LeaseState(row.name, row.token, self._standing(row.holder), row.holder)
+            LeaseState(row.name, row.token, self._status_of(row.holder), row.holder)
             if row
-            else LeaseState(name, 0, Standing.FREE, None)
+            else LeaseState(name, 0, LeaseStatus.FREE, None)
             for name, row in zip(names, self._read_many(names), strict=True)
         )
 
@@ -197,19 +197,19 @@ class LeaseStore(ABC):
         """Every lease that was ever taken, by name."""
         rows = sorted(self._read_all(), key=lambda row: row.name)
         return tuple(
-            LeaseState(row.name, row.token, self._standing(row.holder), row.holder) for row in rows
+            LeaseState(row.name, row.token, self._status_of(row.holder), row.holder) for row in rows
         )
 
     def liveness(self, holder: Holder) -> Liveness:
         """What can be proven from here about the process of `holder`."""
         return self._machine.liveness(holder.process, one_machine=self.one_machine)
 
-    def _standing(self, holder: Holder | None, *, margin: timedelta = timedelta(0)) -> Standing:
+    def _status_of(self, holder: Holder | None, *, margin: timedelta = timedelta(0)) -> LeaseStatus:
         if holder is None:
-            return Standing.FREE
+            return LeaseStatus.FREE
         if self._is_over(holder, margin):
-            return Standing.EXPIRED
-        return Standing.DEAD if self.liveness(holder) is Liveness.GONE else Standing.HELD
+            return LeaseStatus.EXPIRED
+        return LeaseStatus.DEAD if self.liveness(holder) is Liveness.GONE else LeaseStatus.HELD
 
     def _is_over(self, holder: Holder, margin: timedelta) -> bool:
         if self._machine.me().shares_boot_clock(holder.process):

@@ -13,7 +13,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_r
 
 from headrace.errors import ConfigurationError, StateError
 from headrace.lake.exceptions import ObjectMissing
-from headrace.lake.names import OWN_ROOT, canonical_exchange, lake_tag
+from headrace.lake.names import OWN_ROOT, canonical_exchange, location_digest
 from headrace.lake.store import Store
 from headrace.leases import LeaseHeld, LeaseStore, hold
 from headrace.products.listing import LIST_VERSION, ProductList, some
@@ -95,7 +95,7 @@ def _changed(
     leases: LeaseStore,
     change: Callable[[ProductList], ProductList],
 ) -> ProductList:
-    name = f"{canonical_exchange(exchange)}/products@{lake_tag(store.location)}"
+    name = f"{canonical_exchange(exchange)}/products@{location_digest(store.location)}"
     with hold(leases, name, run_id=f"products-{uuid4().hex[:12]}") as lease:
         before = kept_list(store, exchange)
         after = change(before)

@@ -14,7 +14,7 @@ from headrace.lake.opening import canonical_location, make_store
 from headrace.leases import LeaseHeld, open_leases
 from headrace.products.choice import to_fetch
 from headrace.pull.ledger import EXCHANGE
-from headrace.pull.product_leases import Turns
+from headrace.pull.product_leases import ProductLeases
 from headrace.pull.report import ProductReceipt, Summary
 from headrace.pull.request import BLOCK_PREFIX, PullRequest
 from headrace.run.report import Costs, QuotaUse, Status
@@ -37,17 +37,17 @@ def with_products(request: PullRequest) -> PullRequest:
 
 @contextmanager
 def admission(request: PullRequest, *, leases: str, ttl_s: float) -> Iterator[dict[str, LeaseHeld]]:
-    """For a `with` block around a run: whom it would find at work, by product.
+    """For a `with` block around a run: the leases that other runs hold, by product.
 
     What the run can begin with is taken, as many products as its workers. If there is nothing like
-    that, those whose turn would come later are looked at: all are held, or there is work to do.
+    that, the products that come later are looked at: all are held, or there is work to do.
 
     Nothing is asked where nothing will be written (a dry run), nor for a lake that is a saved
     block, whose place only Prefect knows: the run itself finds out then.
 
     Args:
         request: what is to be run.
-        leases: where leases live.
+        leases: where leases are kept.
         ttl_s: their time to live.
 
     Raises:
@@ -60,29 +60,29 @@ def admission(request: PullRequest, *, leases: str, ttl_s: float) -> Iterator[di
             return
         store, lake = open_leases(leases), canonical_location(request.lake)
 
-        def turns(product: str) -> Turns:
-            return Turns(store, EXCHANGE, product, lake)
+        def product_leases(product: str) -> ProductLeases:
+            return ProductLeases(store, EXCHANGE, product, lake)
 
         first, later = request.products[: request.workers], request.products[request.workers :]
         held: dict[str, LeaseHeld] = {}
         for product in first:
             try:
-                claimed.enter_context(turns(product).claimed(request.planner, ttl_s=ttl_s))
+                claimed.enter_context(product_leases(product).claim(request.planner, ttl_s=ttl_s))
             except LeaseHeld as other:
                 held[product] = other
         if len(held) == len(first):
-            held |= _held_later(later, turns, request.planner)
+            held |= _held_later(later, product_leases, request.planner)
         yield held
 
 
 def _held_later(
-    products: Iterable[str], turns: Callable[[str], Turns], planner: str
+    products: Iterable[str], product_leases: Callable[[str], ProductLeases], planner: str
 ) -> dict[str, LeaseHeld]:
-    """Whom products would find at work whose turn comes later, up to the first that is free."""
+    """Leases held on the products that come later, up to the first that is free."""
     held: dict[str, LeaseHeld] = {}
     for product in products:
         try:
-            turns(product).check_free(planner)
+            product_leases(product).check_free(planner)
         except LeaseHeld as other:
             held[product] = other
         else:
@@ -90,7 +90,9 @@ def _held_later(
     return held
 
 
-def refused(request: PullRequest, held: Mapping[str, LeaseHeld], *, elapsed_s: float) -> Summary:
+def summarize_refusal(
+    request: PullRequest, held: Mapping[str, LeaseHeld], *, elapsed_s: float
+) -> Summary:
     """The summary of a run that did not begin, because others are at all that it was to do."""
     named = request.base_url.startswith(BLOCK_PREFIX)
     return Summary(

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from headrace.coverage import IntervalSet, Range
 from headrace.pull.exceptions import CheckpointTooNew, CheckpointUnreadable
 
-#: What each run would write anew although nothing is new of the product.
+#: What each run would write again although nothing is new of the product.
 _OF_THE_RUN = ("fencing_token", "run_id", "updated_at")
 #: Raised with every change that an older version would misread.
 SCHEMA_VERSION = 2
@@ -140,7 +140,7 @@ def noted_token(checkpoints: CheckpointStore, source: str, product: str) -> int:
 
 
 class CheckpointStore(Protocol):
-    """Where the checkpoints of one lake live. Saving need not be atomic: a lease's holder saves.
+    """Keeps the checkpoints of one lake. Saving need not be atomic: a lease's holder saves.
 
     `lake` is what the lake calls itself; it stands in every checkpoint.
     """

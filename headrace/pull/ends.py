@@ -31,7 +31,7 @@ from headrace.exchange.proof import (
 from headrace.exchange.source import Source
 from headrace.lake import PAGE_IDS, RawLake
 from headrace.pull.exceptions import AnotherHistory, LakeAhead
-from headrace.pull.ledger import Stored, known_before
+from headrace.pull.ledger import Stored, load_known
 from headrace.quota import Lane
 from headrace.wire.exceptions import RetriesExhausted
 
@@ -42,7 +42,7 @@ _COMPARED_IDS = 2 * PAGE_IDS
 _STORED = "the one that is stored"
 
 
-def surveyed(
+def survey_ends(
     client: Source, stored: Stored, *, lane: Lane, compare: bool
 ) -> tuple[History | None, tuple[Page, ...]]:
     """The ends of a history (None: there is no trade), and the pages that were seen on the way.
@@ -95,7 +95,7 @@ def _newest_of(client: Source, stored: Stored, check: Check, lane: Lane) -> Sigh
 
 
 def _noted(client: Source, product: str, noted: int, check: Check, lane: Lane) -> int:
-    """The newest id that an earlier run was shown and nobody stored, if it is shown again; else 0.
+    """The newest id that an earlier run was shown and no run stored, if it is shown again; else 0.
 
     That run may have been shown a page of another product. If every answer denies the trade, they
     are believed, or the product would fail for ever.
@@ -110,7 +110,7 @@ def _noted(client: Source, product: str, noted: int, check: Check, lane: Lane) -
         return 0
 
 
-def newest_shown(client: Source, lake: RawLake, product: str, *, lane: Lane) -> int:
+def find_newest_shown(client: Source, lake: RawLake, product: str, *, lane: Lane) -> int:
     """The newest id that the exchange shows of the history which the lake holds, for an audit.
 
     0 if it shows no trade and none is stored. One request, two where the newest page shares no
@@ -130,15 +130,15 @@ def newest_shown(client: Source, lake: RawLake, product: str, *, lane: Lane) -> 
     return check_history(client, stored, shown, check=check, lane=lane)[0].last_id
 
 
-def ends_again(client: Source, lake: RawLake, product: str) -> tuple[History, tuple[Page, ...]]:
-    """The ends of a history as `surveyed`, whatever the lake says of its first trade.
+def refresh_ends(client: Source, lake: RawLake, product: str) -> tuple[History, tuple[Page, ...]]:
+    """The ends of a history as `survey_ends`, independent of what the lake says of its first trade.
 
     Raises:
         LakeAhead: the exchange shows no trade.
         AnotherHistory, PartUnreadable, StoreError, RequestError: as `check_history`.
     """
-    stored = replace(known_before(lake, product, None, EMPTY), first=None)
-    history, seen = surveyed(client, stored, lane=Lane.BACKFILL, compare=True)
+    stored = replace(load_known(lake, product, None, EMPTY), first=None)
+    history, seen = survey_ends(client, stored, lane=Lane.BACKFILL, compare=True)
     if history is None:
         raise LakeAhead(product, stored.newest_seen)
     return history, seen

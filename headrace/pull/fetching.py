@@ -1,6 +1,6 @@
 """One chunk of a product: walk it, store what was answered, say what became of it.
 
-Whatever ends a walk, the pages that it has are stored. A page that fails by itself is left out, and
+However a walk ends, its pages are stored. A page that fails by itself is left out, and
 the walk goes on below it.
 """
 
@@ -32,7 +32,7 @@ from headrace.wire.exceptions import RequestError, RequestRefused, RetriesExhaus
 
 @dataclass(frozen=True, slots=True)
 class Fetching:
-    """How the chunks of one product are fetched. `fetched` may be called from many threads.
+    """How the chunks of one product are fetched. `fetch` may be called from many threads.
 
     Args:
         product: canonical product id.
@@ -63,7 +63,7 @@ class Fetching:
     stop: StopEvent
     on_page_end: Callable[[RequestError | None], None]
 
-    def fetched(self, chunk: Chunk) -> tuple[ChunkReceipt, Exception | None]:
+    def fetch(self, chunk: Chunk) -> tuple[ChunkReceipt, Exception | None]:
         """Walk a chunk and store what is answered; durable when it returns.
 
         Returns:

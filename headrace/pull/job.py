@@ -41,13 +41,13 @@ from headrace.pull.ledger import (
     Ledger,
     Listener,
     check_source,
-    known_before,
-    opened_ledger,
+    load_known,
+    open_ledger,
     source_host,
 )
 from headrace.pull.memory import PAGE_BYTES, MemoryBudget, merge_bytes, page_bytes
 from headrace.pull.planner import Survey, refresh_chunks, survey
-from headrace.pull.product_leases import HeldLease, Turns
+from headrace.pull.product_leases import HeldLease, ProductLeases
 from headrace.pull.report import ChunkReceipt, PlanReceipt, ProductReceipt
 from headrace.pull.request import PullRequest
 from headrace.quota import Lane, OutageError, QuotaUnavailable
@@ -59,7 +59,7 @@ from headrace.wire.exceptions import RefusedThroughout, RequestError
 log = logging.getLogger(__name__)
 
 COMMIT_INTERVAL_S = 10.0
-# A merge of one cell takes seconds at most; a full refresh has the turn for hours, and sweeps last.
+# A merge of one cell takes seconds at most; a full refresh holds it for hours, and sweeps last.
 _SWEEP_TRIES = 20
 _SWEEP_PAUSE_S = 0.5
 
@@ -117,9 +117,9 @@ class ProductJob:
         self._lake = self._unguarded = lake
         self._listings = listings or Listings(lake, [product], clock=clock)
         self._checkpoints = checkpoints
-        self.turns = Turns(leases, lake.exchange, product, checkpoints.lake)
+        self.product_leases = ProductLeases(leases, lake.exchange, product, checkpoints.lake)
         self._progress = progress
-        self._tell = listener
+        self._emit = listener
         self._memory = memory or MemoryBudget()
         self._clock = clock
         self._sleep = sleep
@@ -163,7 +163,7 @@ class ProductJob:
             As `prepare`.
         """
         self.stop.check()
-        backfill_is_under_way = self.turns.check_free(self._request.planner)
+        is_backfill_running = self.product_leases.check_free(self._request.planner)
         if self._request.full_refresh:
             return True
         self._progress.begin(self.product, "planning")
@@ -174,15 +174,15 @@ class ProductJob:
         if before is None or not before.rows or before.coverage != covered:
             return True
         self._before = self._saved = before
-        self._ledger = opened_ledger(lake, self.product, before, self._tell)
-        self._survey = self._survey_of(lake, backfill_is_under_way)
+        self._ledger = open_ledger(lake, self.product, before, self._emit)
+        self._survey = self._survey_of(lake, is_backfill_running)
         self._surveyed = self._clock(), covered
         if self._would_change(lake, before):
             return True
-        self.turns.give_back_claim(self._request.planner)
+        self.product_leases.give_back_claim(self._request.planner)
         newest = lake.newest(self.product)
         facts = {"product": self.product, "newest_at": newest and newest.time}
-        self._tell("unchanged", facts)
+        self._emit("unchanged", facts)
         return False
 
     def prepare(self, lease: HeldLease | None) -> None:
@@ -197,7 +197,7 @@ class ProductJob:
         """
         self._lease = lease
         if lease is not None:
-            # Whatever this job stores, replaces or removes from here on, it does under its lease.
+            # All that this job stores, replaces or removes from here on, it does under its lease.
             self._lake = self._unguarded.under(lease.check_time)
         self._progress.begin(self.product, "planning")
         lake = self._listed_now()
@@ -212,9 +212,9 @@ class ProductJob:
             # A piece beside a part that is replaced would not be known as one of it any more.
             self._lake.sweep(self.product)
             lake = self._listed_now()
-        self._ledger = opened_ledger(lake, self.product, self._before, self._tell)
+        self._ledger = open_ledger(lake, self.product, self._before, self._emit)
         if not surveyed:
-            self._survey = self._survey_of(lake, self.turns.backfill_is_under_way())
+            self._survey = self._survey_of(lake, self.product_leases.is_backfill_running())
         self._page_bytes = max([PAGE_BYTES, *map(page_bytes, self._survey.seen)])
         self._fetching = self._fetching_of(self._ledger.covered)
         if lease is not None:
@@ -243,7 +243,7 @@ class ProductJob:
             raise RuntimeError("a chunk needs a survey that found trades")
         started = self._clock()
         try:
-            receipt, failed = self._fetching.fetched(chunk)
+            receipt, failed = self._fetching.fetch(chunk)
         finally:
             self._progress.busy(self._clock() - started)
         if failed is None or isinstance(failed, Stopped):
@@ -263,11 +263,11 @@ class ProductJob:
         """Take note of a chunk that ended."""
         self._ledger.enter(receipt)
         for lo, hi in receipt.holes:
-            self._tell("hole-proven", {"product": self.product, "from_id": lo, "to_id": hi})
+            self._emit("hole-proven", {"product": self.product, "from_id": lo, "to_id": hi})
 
     def lease_lost(self, loss: HeadraceError) -> None:
-        """Stop this product: somebody else has taken over, and what is durable is found by them."""
-        self._tell("lease-lost", {"product": self.product, "reason": loss.message})
+        """Stop this product: another run has taken over, and finds what is durable."""
+        self._emit("lease-lost", {"product": self.product, "reason": loss.message})
         self.stop.set()
 
     def commit_due(self) -> bool:
@@ -276,19 +276,19 @@ class ProductJob:
         return waited and (self._ledger.changed or self._committed_at == -math.inf)
 
     def commit(self, *, last: bool = False) -> None:
-        """Merge what is due, then let the checkpoint say what is durable now, whoever stored it.
+        """Merge what is due, then save as a checkpoint what is durable, whichever run stored it.
 
         Args:
-            last: the product's last commit, which counts the trades if the books no longer know.
+            last: the product's last commit, which counts the trades if the ledger has lost count.
 
         Raises:
-            LeaseLost: somebody else has taken over; nothing was committed.
+            LeaseLost: another run has taken over; nothing was committed.
             StoreError: the lake failed; nothing was committed.
         """
         if self._lease is None:
             raise RuntimeError("a dry run has nothing to commit")
         self._upkeep(last=last)
-        self._take_stock()
+        self._read_coverage()
         if last and not self.stop.is_set():
             self._count()
         kill_point("before-checkpoint")
@@ -298,11 +298,11 @@ class ProductJob:
             if not checkpoint.says_the_same(self._saved):
                 self._checkpoints.save(checkpoint)
                 self._saved = checkpoint
-                self._tell(
+                self._emit(
                     "committed", {"product": self.product, "watermark": checkpoint.watermark}
                 )
         except CheckpointNotSaved as error:
-            # The data is safe and the next run finds it; going on unseen would help nobody.
+            # The data is safe and the next run finds it; to go on would only hide the problem.
             self.stop.set()
             self._stale = f"checkpoint stale: {error}"
             log.warning("%s: %s", self.product, self._stale)
@@ -315,7 +315,7 @@ class ProductJob:
     def plan_receipt(self, sizing: Sizing) -> PlanReceipt:
         """What the product would cost, after `prepare`."""
         chunks = list(self.chunks(sizing))
-        self._let_go()
+        self._release_survey()
         return PlanReceipt(
             product=self.product,
             range=self._survey.asked,
@@ -330,9 +330,9 @@ class ProductJob:
             if self._lease is not None and self._lease.lost:
                 self._sweep_after_loss()
             self._count()
-        except HeadraceError as trouble:
-            error = error or str(trouble)
-        self._let_go()
+        except HeadraceError as problem:
+            error = error or str(problem)
+        self._release_survey()
         ledger, asked = self._ledger, self._survey.asked
         missing = ledger.covered.gaps(*asked) if asked else EMPTY
         error = error or self._stale or self._broken or ledger.first_error
@@ -360,7 +360,7 @@ class ProductJob:
     def _listed_now(self) -> ListedLake:
         return ListedLake(self._lake, self.product, self._lake.parts(self.product))
 
-    def _survey_of(self, lake: RawLake, backfill_is_under_way: bool) -> Survey:
+    def _survey_of(self, lake: RawLake, is_backfill_running: bool) -> Survey:
         """Ask the exchange; `lake` answers for what is stored, as `self._ledger` has it."""
         covered, before = self._ledger.covered, self._before
         return survey(
@@ -368,10 +368,10 @@ class ProductJob:
             self._request,
             self.product,
             covered=covered,
-            stored=known_before(lake, self.product, before, covered),
+            stored=load_known(lake, self.product, before, covered),
             failed_before=IntervalSet(before.failed) if before else EMPTY,
             lane=self._lane,
-            beyond=self._left_to_backfill(backfill_is_under_way),
+            beyond=self._left_to_backfill(is_backfill_running),
             ingest_from=before.ingest_from if before else 0,
         )
 
@@ -421,8 +421,8 @@ class ProductJob:
         if failed and self._bad_pages >= BAD_PAGES_IN_A_ROW:
             self._end_early(failed)
 
-    def _let_go(self) -> None:
-        """Of the survey's pages: a run of hundreds of products keeps all its jobs."""
+    def _release_survey(self) -> None:
+        """Free the survey's pages: a run of hundreds of products keeps all its jobs."""
         self._fetching, self._survey = None, replace(self._survey, seen=())
 
     def _end_early(self, error: HeadraceError) -> None:
@@ -444,16 +444,16 @@ class ProductJob:
                 self._ledger.cover((begin, end))
 
     def _upkeep(self, *, last: bool) -> None:
-        """Sweep and merge, unless somebody else is at it or the run has to end."""
+        """Sweep and merge, unless another run does or this one has to end."""
         if self.stop.is_set():
             return
         if self._request.full_refresh:
-            # The turn is this run's anyway (`Turns.at_work`), and what is merged while chunks are
-            # on their way would be what they are about to replace.
+            # This run holds the upkeep lease already (`ProductLeases.acquire`), and what is merged
+            # while chunks are on their way would be what they are about to replace.
             if last:
                 self._sweep_and_merge(self._lake)
             return
-        with self.turns.upkeep(self._run_id) as upkeep:
+        with self.product_leases.acquire_upkeep(self._run_id) as upkeep:
             if upkeep:
                 self._sweep_and_merge(self._lake.under(upkeep.check_time))
 
@@ -483,7 +483,7 @@ class ProductJob:
         late is answered for like any other part.
         """
         for _ in range(_SWEEP_TRIES):
-            with self.turns.upkeep(self._run_id) as upkeep:
+            with self.product_leases.acquire_upkeep(self._run_id) as upkeep:
                 if upkeep:
                     swept = self._unguarded.under(upkeep.check_time).sweep(self.product)
                     for piece in swept.pieces:
@@ -496,24 +496,24 @@ class ProductJob:
             self.product,
         )
 
-    def _take_stock(self) -> None:
-        """Bring the books up to what the names say: an ingest may store beside a backfill."""
+    def _read_coverage(self) -> None:
+        """Bring the ledger up to what the names say: an ingest may store beside a backfill."""
         listed = self._lake.coverage(self.product)
         if listed != self._ledger.covered or self._request.full_refresh:
             self._ledger.found(listed)
 
-    def _left_to_backfill(self, backfill_is_under_way: bool) -> int:
+    def _left_to_backfill(self, is_backfill_running: bool) -> int:
         """Up to where a backfill under way has taken it upon itself to fetch; 0 if none is."""
-        if self._request.planner != "ingest" or not backfill_is_under_way:
+        if self._request.planner != "ingest" or not is_backfill_running:
             return 0
-        # Before its first commit nobody knows how far it will go: then everything is left to it.
+        # Before its first commit it is not known how far it will go: then everything is left to it.
         return self._before.newest if self._before else MAX_ID
 
     def _count(self) -> None:
-        """Count the trades of the lake where the books lost track of them."""
+        """Count the trades of the lake where the ledger has lost count of them."""
         if not self._ledger.counted:
-            stock = self._lake.stock(self.product)
-            self._ledger.recount(stock.covered, stock.rows, stock.holes)
+            held = self._lake.stats(self.product)
+            self._ledger.recount(held.covered, held.rows, held.holes)
 
     def _watermark(self) -> int:
         return min(self._ledger.covered.watermark(), self._newest())
@@ -524,7 +524,7 @@ class ProductJob:
         return self._before.newest if self._before else 0
 
     def _still_failed(self) -> IntervalSet:
-        """What this run or an earlier one tried in vain, as far as nobody has stored it since."""
+        """What this run or an earlier one could not fetch, and no run has stored since."""
         earlier = IntervalSet(self._before.failed) if self._before else EMPTY
         return (self._ledger.failed | earlier) - self._ledger.covered
 

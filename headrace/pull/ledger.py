@@ -1,11 +1,8 @@
-"""The books of one product's run: what is covered, what it holds, what failed.
+"""What is covered of a product, what it holds and what failed: at the begin of a run, and kept up.
 
-Where trades come from, and that a lake never mixes two origins of one product.
-
-A rehearsal against a simulator with the lake of the real exchange would otherwise put made-up
-trades among real ones, under names that say they are the same.
-
-What is known of a product when a run begins: the lake, and the checkpoint where it agrees.
+A run begins with what the lake holds, and with the checkpoint where the two agree. A lake never
+mixes two sources of one product (`check_source`): a rehearsal against a simulator with the lake of
+the real exchange would otherwise put made-up trades among real ones.
 """
 
 from __future__ import annotations
@@ -78,12 +75,12 @@ class Ledger:
         self.changed = False
         self.counted = True
         self.first_error = ""
-        self._tried_in_vain = EMPTY
+        self._tried = EMPTY
 
     @property
     def failed(self) -> IntervalSet:
         """What was tried and is not covered."""
-        return self._tried_in_vain - self.covered
+        return self._tried - self.covered
 
     def cover(self, *answered: Range) -> None:
         """Note ranges as answered for."""
@@ -91,12 +88,12 @@ class Ledger:
         self.changed = True
 
     def found(self, listed: IntervalSet) -> None:
-        """Note what the lake's names cover now; whose trades they are has to be counted anew."""
+        """Note what the lake's names cover now; their trades have to be counted again."""
         self.covered = listed
         self.counted = False
 
     def recount(self, covered: IntervalSet, rows: int, holes: IntervalSet) -> None:
-        """Open the books anew with what the lake holds, all of one moment."""
+        """Start again with what the lake holds, all of one moment."""
         self.covered, self.rows, self.holes = covered, rows, holes
         self.counted = True
 
@@ -105,7 +102,7 @@ class Ledger:
         self.pages += receipt.pages
         if receipt.error:
             self.first_error = self.first_error or receipt.error
-            self._tried_in_vain = self._tried_in_vain | IntervalSet.of(receipt.span)
+            self._tried = self._tried | IntervalSet.of(receipt.span)
         if not receipt.answered:
             return
         self.brought = True
@@ -121,8 +118,8 @@ log = logging.getLogger(__name__)
 Listener = Callable[[str, Mapping[str, object]], None]
 
 
-def opened_ledger(lake: RawLake, product: str, before: Checkpoint | None, tell: Listener) -> Ledger:
-    """The books as the lake has them; the checkpoint spares a count where it agrees with it.
+def open_ledger(lake: RawLake, product: str, before: Checkpoint | None, emit: Listener) -> Ledger:
+    """The ledger as the lake has it; the checkpoint saves a count where the two agree.
 
     Raises:
         PartUnreadable, StoreError: the lake cannot be read.
@@ -136,10 +133,10 @@ def opened_ledger(lake: RawLake, product: str, before: Checkpoint | None, tell: 
             product,
             lost.as_lists(),
         )
-        tell("checkpoint-ahead", {"product": product, "missing": lost.as_lists()})
+        emit("checkpoint-ahead", {"product": product, "missing": lost.as_lists()})
     # Not the ids from one look and their trades from a later one: others store meanwhile.
-    stock = lake.stock(product)
-    return Ledger(stock.covered, stock.rows, stock.holes)
+    held = lake.stats(product)
+    return Ledger(held.covered, held.rows, held.holes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,10 +163,10 @@ class Stored:
         return max(self.newest, self.noted)
 
 
-def known_before(
+def load_known(
     lake: RawLake, product: str, before: Checkpoint | None, covered: IntervalSet
 ) -> Stored:
-    """What the lake and the checkpoint tell of a history's ends.
+    """What the lake and the checkpoint say of a history's ends.
 
     Raises:
         PartUnreadable, StoreError: the lake cannot be read.

@@ -57,7 +57,7 @@ class PullMetrics:
         self._lock = threading.Lock()
         meter.sampled(self._sample)
 
-    def told(self, name: str, facts: Mapping[str, object]) -> None:
+    def on_event(self, name: str, facts: Mapping[str, object]) -> None:
         """Listen to a job: after a commit, the lake's newest trade may be another one."""
         product = str(facts["product"])
         if name == "committed":

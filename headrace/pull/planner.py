@@ -1,7 +1,4 @@
-"""From a request and what is known of a product to the ids that are to be fetched.
-
-Fetching again what is stored: by the parts' own borders, so that none comes to lie across.
-"""
+"""From a request and what is known of a product to the ids that are to be fetched."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ from headrace.exchange.planning import Chunk, Sizing, plan_chunks, plan_pages, w
 from headrace.exchange.source import Source
 from headrace.lake import RawLake
 from headrace.lake.grid import PAGE_IDS
-from headrace.pull.ends import surveyed
+from headrace.pull.ends import survey_ends
 from headrace.pull.ledger import Stored
 from headrace.pull.request import PullRequest
 from headrace.quota import Lane
@@ -105,7 +102,7 @@ def survey(
         stored: what the lake and the checkpoint know of the ends; the exchange's own answer may be
             older than that, since it comes from a cache.
         failed_before: ranges that the last run tried and did not get.
-        beyond: ids up to this are somebody else's to fetch.
+        beyond: ids up to this are another run's to fetch.
         ingest_from: the lowest id that earlier ingests answered for; 0 if that is not known.
 
     Raises:
@@ -115,7 +112,7 @@ def survey(
     """
     # A full refresh is how to take over what the exchange has corrected.
     compare = not request.full_refresh
-    history, seen = surveyed(client, stored, lane=lane, compare=compare)
+    history, seen = survey_ends(client, stored, lane=lane, compare=compare)
     if history is None:
         return Survey()
     first, newest = history.first, history.newest
@@ -173,7 +170,7 @@ def _ingest_from(
 
     The whole history where the lake has its beginning; else where earlier ingests began, or the
     lake does. Where it holds nothing, the last hours up to now, and the newest page at least: a
-    history of years would take hours at the quota, which nobody has asked for.
+    history of years would take hours at the quota, which was not asked for.
     """
     if covered.watermark(history.first) >= history.first:
         return history.first

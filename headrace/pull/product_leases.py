@@ -1,10 +1,10 @@
-"""Whose turn it is: what the runs of one product must hold to do what.
+"""The leases of one product: what a run must hold to do what.
 
 A backfill and an ingest of one product may work side by side. Each is one lease, so that there is
 one of its kind. Their parts cannot collide, since both cut the same grid into blocks
 (docs/adr/0004); what they must not do at once is to sweep and merge, which is a third lease, taken
-for the moment and left to whoever has it. A run that replaces parts holds that one, too, from its
-beginning to its end: a merge that has read a part before it is replaced would bring the old one
+for a moment and left to the run that has it. A run that replaces parts holds that one, too, from
+its beginning to its end: a merge that has read a part before it is replaced would bring the old one
 back, and take the new one away.
 """
 
@@ -15,13 +15,13 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, suppre
 from dataclasses import dataclass
 from typing import Protocol
 
-from headrace.lake.names import lake_tag
+from headrace.lake.names import location_digest
 from headrace.leases import (
     Lease,
     LeaseHeld,
     LeaseLost,
+    LeaseStatus,
     LeaseStore,
-    Standing,
     claim,
     give_back_claim,
     hold,
@@ -49,7 +49,7 @@ class HeldLease(Protocol):
         """Raise `LeaseLost` unless the lease is still held."""
 
     def check_time(self) -> None:
-        """The same as far as its time tells, without asking the store; see `Lease.check_time`."""
+        """The same by its time alone, without asking the store; see `Lease.check_time`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +74,12 @@ class HeldLeases:
             lease.check()
 
     def check_time(self) -> None:
-        """The same as far as their time tells, without asking the store."""
+        """The same by their time alone, without asking the store."""
         for lease in self.leases:
             lease.check_time()
 
 
-class Turns:
+class ProductLeases:
     """The leases of one product of one source in one lake.
 
     Args:
@@ -94,7 +94,7 @@ class Turns:
 
     def __init__(self, leases: LeaseStore, source: str, product: str, lake: str) -> None:
         self._leases = leases
-        self._stem = f"{source}/{product}@{lake_tag(lake)}"
+        self._stem = f"{source}/{product}@{location_digest(lake)}"
         self.upkeep_name = f"{self._stem}:upkeep"
 
     def run(self, planner: str) -> str:
@@ -102,7 +102,7 @@ class Turns:
         return f"{self._stem}:{planner}"
 
     @contextmanager
-    def at_work(
+    def acquire(
         self,
         planner: str,
         run_id: str,
@@ -117,10 +117,10 @@ class Turns:
         """The lease of a run for a `with` block; see `headrace.leases.hold`.
 
         Args:
-            replaces: the run replaces parts, so nobody else may sweep or merge meanwhile.
+            replaces: the run replaces parts, so no other run may sweep or merge meanwhile.
 
         Raises:
-            LeaseHeld: a run of the kind is under way, or somebody is just merging what this one
+            LeaseHeld: a run of the kind is under way, or another is just merging what this one
                 is to replace.
         """
         names = [self.run(planner), *([self.upkeep_name] if replaces else [])]
@@ -142,7 +142,7 @@ class Turns:
             ]
             yield HeldLeases(tuple(leases)) if replaces else leases[0]
 
-    def claimed(self, planner: str, *, ttl_s: float) -> AbstractContextManager[None]:
+    def claim(self, planner: str, *, ttl_s: float) -> AbstractContextManager[None]:
         """The lease of a run, taken before the run can begin; see `headrace.leases.claim`.
 
         Raises:
@@ -160,26 +160,26 @@ class Turns:
             LeaseHeld: a run of the kind is under way.
         """
         own, backfill = self._leases.states(self.run(planner), self.run("backfill"))
-        held = own.standing is Standing.HELD and not is_claimed(self._leases, own.name)
+        held = own.status is LeaseStatus.HELD and not is_claimed(self._leases, own.name)
         if own.holder and held:
             raise LeaseHeld(own.name, own.holder)
-        return backfill.standing is Standing.HELD
+        return backfill.status is LeaseStatus.HELD
 
     def give_back_claim(self, planner: str) -> None:
         """Give back at once what this process has claimed for a run that needs no lease."""
         give_back_claim(self._leases, self.run(planner))
 
-    def backfill_is_under_way(self) -> bool:
-        """Whether somebody holds the backfill's lease."""
-        return self._leases.state(self.run("backfill")).standing is Standing.HELD
+    def is_backfill_running(self) -> bool:
+        """Whether a run holds the backfill's lease."""
+        return self._leases.state(self.run("backfill")).status is LeaseStatus.HELD
 
     def is_under_way(self) -> bool:
-        """Whether a run is at the product, or somebody is just sweeping or merging its parts."""
+        """Whether a run works on the product, or another is sweeping or merging its parts."""
         names = [*map(self.run, _PLANNERS), self.upkeep_name]
-        return any(self._leases.state(name).standing is Standing.HELD for name in names)
+        return any(self._leases.state(name).status is LeaseStatus.HELD for name in names)
 
     @contextmanager
-    def alone(self, run_id: str, *, ttl_s: float, above: int = 0) -> Iterator[HeldLeases]:
+    def acquire_all(self, run_id: str, *, ttl_s: float, above: int = 0) -> Iterator[HeldLeases]:
         """Keep every run off the product for a `with` block; the token will exceed `above`.
 
         Raises:
@@ -197,8 +197,8 @@ class Turns:
             )
 
     @contextmanager
-    def upkeep(self, run_id: str) -> Iterator[Lease | None]:
-        """A turn at sweeping and merging: its lease, or None if another run has it."""
+    def acquire_upkeep(self, run_id: str) -> Iterator[Lease | None]:
+        """The lease on sweeping and merging, or None if another run has it."""
         with ExitStack() as held:
             lease: Lease | None = None
             with suppress(LeaseHeld):

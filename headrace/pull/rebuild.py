@@ -1,7 +1,7 @@
-"""A checkpoint anew from the lake alone: names say what is covered, footers what is in it.
+"""A checkpoint made from the lake alone: names say what is covered, footers what is in it.
 
 Not one request goes to the exchange, and what an older checkpoint said plays no part. What names
-and footers cannot tell is left open and is found by the next run: what failed, and how far the
+and footers do not say is left open and is found by the next run: what failed, and how far the
 exchange has gone beyond what is stored.
 """
 
@@ -13,7 +13,7 @@ from headrace.faults import kill_point
 from headrace.lake import RawLake
 from headrace.pull.checkpoints import Checkpoint, CheckpointStore, noted_token
 from headrace.pull.exceptions import CheckpointTooNew, CheckpointUnreadable, NothingToRebuild
-from headrace.pull.product_leases import Turns
+from headrace.pull.product_leases import ProductLeases
 
 
 def rebuild(
@@ -21,7 +21,7 @@ def rebuild(
     product: str,
     *,
     checkpoints: CheckpointStore,
-    turns: Turns,
+    product_leases: ProductLeases,
     run_id: str,
     ttl_s: float,
     now: datetime,
@@ -37,11 +37,11 @@ def rebuild(
         NothingToRebuild: the lake holds no part of the product.
         PartUnreadable, StoreError: the lake cannot be read; the checkpoint was left as it is.
         LeaseHeld: a run is under way.
-        LeaseLost: somebody has taken over meanwhile; nothing was saved.
+        LeaseLost: another run has taken over meanwhile; nothing was saved.
         CheckpointNotSaved: the store of checkpoints does not answer.
     """
     above = noted_token(checkpoints, lake.exchange, product)
-    with turns.alone(run_id, ttl_s=ttl_s, above=above) as lease:
+    with product_leases.acquire_all(run_id, ttl_s=ttl_s, above=above) as lease:
         if not force:
             _refuse_newer(checkpoints, lake.exchange, product)
         checkpoint = from_lake(
@@ -65,8 +65,8 @@ def from_lake(
         NothingToRebuild: it holds no part of the product.
         PartUnreadable, StoreError: it cannot be read.
     """
-    stock = lake.stock(product)
-    covered = stock.covered
+    held = lake.stats(product)
+    covered = held.covered
     if covered.last is None:
         raise NothingToRebuild(product, name)
     return Checkpoint(
@@ -74,8 +74,8 @@ def from_lake(
         source=lake.exchange,
         product=product,
         covered=covered.ranges,
-        holes=stock.holes.ranges,
-        rows=stock.rows,
+        holes=held.holes.ranges,
+        rows=held.rows,
         first=lake.proven_first(product) or 0,
         watermark=covered.watermark(),
         newest=covered.last,

@@ -1,8 +1,6 @@
-"""The report of a pull: one row per product, and what a dry run would cost.
+"""What the tasks of a pull return, what a run says at its end, and its lines in the log.
 
-What tasks return and what a run says at its end: small, typed, ready for JSON.
-
-What happens in a run, as lines of the log.
+One row per product; of a dry run, what it would cost.
 """
 
 from __future__ import annotations

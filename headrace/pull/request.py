@@ -14,7 +14,7 @@ from headrace.products.choice import ProductChoice
 from headrace.quota import parse_rates
 from headrace.quota.config import OUTAGE_LIMIT_S
 from headrace.run.parameters import Form, Parameters
-from headrace.wire.transport import checked_base_url
+from headrace.wire.transport import check_base_url
 
 MAX_IN_FLIGHT = 200
 
@@ -124,7 +124,7 @@ class ExchangeAccess(LakeAccess):
     @field_validator("base_url")
     @classmethod
     def _url(cls, value: str) -> str:
-        return value if value.startswith(BLOCK_PREFIX) else checked_base_url(value)
+        return value if value.startswith(BLOCK_PREFIX) else check_base_url(value)
 
     @field_validator("rate")
     @classmethod
@@ -302,7 +302,7 @@ class IngestRequest(PullRequest):
 
 
 def parse_moment(text: str) -> datetime:
-    """An ISO 8601 date or time; without a zone it is UTC, whatever the machine's zone.
+    """An ISO 8601 date or time; without a zone it is UTC, in every zone of the machine.
 
     Raises:
         ValueError: if it is neither.

@@ -1,9 +1,20 @@
 """Permits: one quota shared by every thread and process of the machine, a breaker in front.
 
-Start reading at `gate`, which is what callers see. Behind it, `bucket` is what pyrate-limiter's
-`Limiter` puts requests into, `queue` orders the threads of a process, `book` books moments in
-a file that all processes share (`timing` says when the next one can lie, `overtake` who goes first,
-`slowdown` what a 429 does), and `breaker` is the state machine of the circuit breaker.
+Read the modules in this order. The way of one request:
+
+1. `gate`: what callers see. `Gate.admit` waits for the breaker, then for a permit; an `Admission`
+   reports what became of the request.
+2. `session`: one process's part in a quota: its queue, its book, its view of the breaker.
+3. `request`, `bucket`: a request for a permit, on its way through pyrate-limiter's `Limiter`.
+4. `queue`: the threads of one process go to the book one at a time; `lanes` says which goes first.
+5. `book`: books moments (`slot`) in a file that all processes share; the proof that no window holds
+   more than its limit is here. `timing` says when the next slot can lie.
+6. `breaker`: the state machine of the circuit breaker; `breaker_file` shares its state.
+
+What happens after the answer, and around it: `feedback` (headers and answers 429, and how they slow
+a quota down), `register` (the processes and their rates), `status` (reading all of it from
+outside), `selftest`. Below: `config` and `rates`, `clock`, `processes`, and `storage`, a SQLite
+file that survives kills, damage and deletion.
 """
 
 from headrace.quota.breaker import Phase

@@ -1,6 +1,6 @@
 """The book of slots: which moments belong to whom, shared by all processes through SQLite.
 
-A caller books a moment and then sleeps until it comes; nobody polls. For every rate (`limit` in
+A caller books a moment and then sleeps until it comes; nothing polls. For every rate (`limit` in
 `interval`) a new slot lies at
 
     at = max(now, blocked_until, limit-th latest `until` of all slots + interval)
@@ -27,7 +27,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 from headrace.quota.clock import MS, NS, Clock
 from headrace.quota.config import QuotaConfig
 from headrace.quota.exceptions import QuotaUnavailable
-from headrace.quota.lanes import FIXED, MAX_PASSES, NOBODY, Lane, Waiting, overtaken
+from headrace.quota.lanes import FIXED, MAX_PASSES, NONE_WAITING, Lane, Waiting, find_passable
 from headrace.quota.register import FORGET, TABLES, VERSION, Register
 from headrace.quota.slot import Slot
 from headrace.quota.status import BookStatus
@@ -59,7 +59,7 @@ _MOMENTS = "SELECT until FROM slots WHERE until > 0 ORDER BY until DESC"
 
 #: A slot this near is not taken from its holder any more.
 _IMMINENT = MS // 5
-#: Old rows go a few at a time, so that a book of millions never makes anybody wait.
+#: Old rows go a few at a time, so that a book of millions never makes a caller wait.
 _TRIM_EVERY, _TRIM_ROWS = 16, 64
 
 
@@ -98,7 +98,7 @@ class SlotBook:
         *,
         weight: int = 1,
         by: int | None = None,
-        waiting: Sequence[int] = NOBODY,
+        waiting: Sequence[int] = NONE_WAITING,
         reach: int = 1,
     ) -> Slot | int:
         """Book the next slot.
@@ -131,14 +131,14 @@ class SlotBook:
         """Ask, when the moment has come, whether the booking still holds it.
 
         Returns:
-            The slot that it holds now (a later one if it was overtaken), or None when the booking
-            is void: the server asked everybody to wait, or the quota was reset.
+            The slot that it holds now (a later one if it was passed), or None when the booking
+            is void: the server asked for a pause, or the quota was reset.
         """
         with self._mutex:
             return self._file.look(self._confirm, slot)
 
     def delay(self, slot: Slot) -> Slot | None:
-        """Move a booking that missed its moment to now, if that takes nothing from anybody.
+        """Move a booking that missed its moment to now, if that delays no other booking.
 
         If it would, the booking is given back, and None is returned: book again.
         """
@@ -164,7 +164,7 @@ class SlotBook:
         """Whether others gain by knowing at once when a permit left.
 
         Where permits are further apart than their guard, this process may not be back before
-        somebody books by that moment.
+        another booking is made by that moment.
         """
         return self._timing.sparse and not self._register.alone
 
@@ -203,7 +203,7 @@ class SlotBook:
             self._well.append((slot.seq, sent))
 
     def pause(self, pause: int) -> None:
-        """The server asks everybody to wait for so many nanoseconds; too long a time is cut."""
+        """The server asks for a pause of so many nanoseconds; too long a time is cut."""
         most = int(self.config.retry_after_cap_s * NS)
         with self._mutex:
             self._change(self._register.block, self._clock.now() + min(pause, most))
@@ -277,14 +277,14 @@ class SlotBook:
         state = self._register.state(connection, now)
         self.slowdown = state.slowdown
         moment = self._timing.next_slot(connection, now, state, lane, weight, at_once=by == 0)
-        newest, at, tight, polite, _ = moment
+        newest, at, tight, yields, _ = moment
         behind: Sequence[Waiting] = ()
         if at > now + _IMMINENT and weight == 1:
-            behind = self._overtaken(connection, now, at, lane)
+            behind = self._find_passable(connection, now, at, lane)
         mine = behind[0].at if behind else at
         if by is not None and mine > max(by, now):
             return mine
-        if reach > 1 and weight == 1 and not (behind or polite):
+        if reach > 1 and weight == 1 and not (behind or yields):
             weight, at = self._timing.together(connection, now, state, moment, reach)
         until = at + self.guard
         passes = MAX_PASSES if by is None and weight == 1 else FIXED
@@ -297,10 +297,10 @@ class SlotBook:
             connection.execute(_TRIM, (gone, newest, _TRIM_ROWS))
         self._register.note(connection, now, weight, waiting)
         fixed = at <= now + _IMMINENT
-        slot = Slot(newest, newest, at, until, tight, weight, fixed, polite)
+        slot = Slot(newest, newest, at, until, tight, weight, fixed, yields)
         return self._rotate(connection, behind, slot, lane, passes) if behind else slot
 
-    def _overtaken(
+    def _find_passable(
         self, connection: sqlite3.Connection, now: int, at: int, lane: Lane
     ) -> Sequence[Waiting]:
         near = now + _IMMINENT
@@ -308,7 +308,7 @@ class SlotBook:
         if connection.execute(_OTHERS_WAIT, flow).fetchone() is None:
             return ()
         rows = connection.execute(_QUEUE, (near + self.guard, near, at)).fetchall()
-        return overtaken([Waiting(*row) for row in rows], self._register.owner, lane)
+        return find_passable([Waiting(*row) for row in rows], self._register.owner, lane)
 
     def _rotate(
         self,
@@ -360,7 +360,7 @@ class SlotBook:
         held = self._held(connection, slot)
         if held is None:
             return None
-        # Whoever booked a window after this slot relied on its `until`; those before did not.
+        # Bookings a window after this slot rely on its `until`; those before do not.
         last = connection.execute("SELECT max(at) FROM slots").fetchone()[0]
         if last >= held.until + self.shortest or held.weight > 1:
             self._give_back(connection, held)

@@ -1,12 +1,12 @@
 """The circuit breaker as a pure state machine: what happens, to which state, when.
 
-Closed: requests go. After so many consecutive failures of the server it opens: nobody goes until
-the cooldown is over. Then it is half-open: one request in the whole system goes as a probe, and
-the next only when that one has answered. Enough successful probes close it; a failed one opens it
-for longer. (M. Nygard, "Release It!", chapter "Circuit Breaker".)
+Closed: requests go. After so many consecutive failures of the server it opens: no request goes
+until the cooldown is over. Then it is half-open: one request in the whole system goes as a probe,
+and the next only when that one has answered. Enough successful probes close it; a failed one opens
+it for longer. (M. Nygard, "Release It!", chapter "Circuit Breaker".)
 
-Failures of one request (the same method, path and query) are one piece of evidence, whatever their
-number: a page that always fails says nothing about the others (docs/adr/0013).
+Failures of one request (the same method, path and query) are one piece of evidence, also if there
+are many: a page that always fails says nothing about the others (docs/adr/0013).
 
 Every change of phase starts a new epoch, and what is reported for a request counts only in the
 epoch in which it left. So the stragglers of an outage neither reopen the breaker nor prolong it.
@@ -23,7 +23,7 @@ from headrace.quota.clock import NS
 from headrace.quota.config import BreakerConfig
 from headrace.quota.processes import Owner
 
-#: While somebody else probes, the others ask again this often, in nanoseconds.
+#: While one process probes, the others ask again this often, in nanoseconds.
 _ASK_AGAIN = NS // 4
 
 
@@ -66,7 +66,7 @@ class BreakerState:
         outage_began: when it first opened since it was last closed; 0 while closed.
         reopens: when the first probe may go, while open.
         probe: the number of the last probe.
-        prober: who sends it; None when nobody does.
+        prober: the process that sends it; None for none.
         probe_until: when it is given up.
     """
 
@@ -113,7 +113,7 @@ class BreakerState:
         return self.phase is Phase.CLOSED or given.probe == self.probe
 
     def renewed(self, given: Pass, now: int, config: BreakerConfig) -> BreakerState:
-        """The state with the time of a good pass's probe begun anew."""
+        """The state with the time of a good pass's probe begun again."""
         if not given.probe:
             return self
         return replace(self, probe_until=now + int(config.probe_timeout_s * NS))
@@ -153,7 +153,7 @@ class BreakerState:
         )
 
     def dropped(self, given: Pass) -> BreakerState:
-        """A request ended without telling anything about the server: its probe is free again."""
+        """A request ended and shows nothing about the server: its probe is free again."""
         if given.probe and self.holds(given):
             return replace(self, prober=None)
         return self
@@ -165,7 +165,7 @@ class BreakerState:
         return int(min(longest, grown) * NS)
 
     def restarted(self, now: int, config: BreakerConfig) -> BreakerState:
-        """The state after a reboot, when its moments mean nothing: a pause begins anew."""
+        """The state after a reboot, when its moments mean nothing: a pause begins again."""
         if self.phase is Phase.CLOSED:
             return self
         pause = replace(self, pauses=max(0, self.pauses - 1)).cooldown(config)

@@ -166,7 +166,7 @@ class Breaker:
             return self._file.peek(_glance)
 
     def _change(self, step: Callable[[BreakerState, int], tuple[BreakerState, T]]) -> T:
-        """Take one step of the machine in a transaction, then tell of a change of phase."""
+        """Take one step of the machine in a transaction, then report a change of phase."""
 
         def transact(connection: sqlite3.Connection) -> tuple[BreakerState, BreakerState, T]:
             before = _read(connection)
@@ -180,10 +180,10 @@ class Breaker:
         with self._mutex:
             before, after, result = self._file.change(transact)
         if after.phase is not before.phase:
-            self._tell(before, after)
+            self._report(before, after)
         return result
 
-    def _tell(self, before: BreakerState, after: BreakerState) -> None:
+    def _report(self, before: BreakerState, after: BreakerState) -> None:
         pause_s = 0.0
         if after.phase is Phase.OPEN:
             pause_s = (after.reopens - self._clock.now()) / NS
@@ -202,7 +202,7 @@ class Breaker:
             listener(change)
 
     def _found(self, connection: sqlite3.Connection, _lost: bool) -> None:
-        """Take over what an earlier run knew; after a reboot, an open breaker pauses anew."""
+        """Take over what an earlier run knew; a reboot begins an open breaker's pause again."""
         connection.execute(_FAILING)
         row = connection.execute("SELECT boot_id FROM breaker").fetchone()
         if row is None:

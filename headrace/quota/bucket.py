@@ -72,7 +72,7 @@ class SlotBucket(AbstractBucket):
     """A bucket on the shared slots of a gate. The breaker has no part in it.
 
     Args:
-        gate: an open gate with a limit; whoever opened it closes it.
+        gate: an open gate with a limit; the caller that opened it closes it.
         lane: where to queue.
 
     Raises:

@@ -1,16 +1,17 @@
-"""Time that no one can set: monotonic nanoseconds, and the boot that they count from.
+"""The clock of the quota, and where on the server's clock a request was probably counted.
 
-Where on the server's clock a request probably was counted.
+Times are monotonic nanoseconds, which no setting of the wall clock moves, and the boot that they
+count from.
 
-A server that counts arrivals in a strict window sees the requests of an even sender unevenly:
-some are held up on the way. From outside, only the whole way there and back can be seen. What it
-takes beyond the shortest way seen lately is put down to the way there, and the slot is moved back
-by that much: a window counted from there holds on the server's clock as well.
+A server that counts arrivals in a strict window sees the requests of an even sender unevenly: some
+are held up on the way. From outside, only the whole way there and back can be seen. What it takes
+beyond the shortest way seen lately is put down to the way there, and the slot is moved back by that
+much: a window counted from there holds on the server's clock as well (`Anchor`).
 
-Most of the shortest way is common to all requests and moves all arrivals alike; it costs nothing.
-A fifth of it is put down to the way there too, since ways there and back need not be alike. And
-where ways differ much, the shortest of those seen is not the shortest there is: it is taken for
-shorter by a fifth of what the usual way takes beyond it, about the luck of one in a hundred.
+Most of the shortest way is common to all requests and moves all arrivals alike; it costs nothing. A
+fifth of it is put down to the way there too, since ways there and back need not be alike. And where
+ways differ much, the shortest of those seen is not the shortest there is: it is taken for shorter
+by a fifth of what the usual way takes beyond it, about what one request in a hundred gains.
 
 Where the usual answer takes longer beyond the shortest than any slot is moved, it is no delay on
 the way: it is the server's work, which begins when the request was counted. The cap shrinks there,
@@ -47,7 +48,7 @@ class Clock(Protocol):
 class MonotonicClock:
     """The machine's monotonic clock, which all processes of one boot share.
 
-    Setting the wall clock does not move it. It starts anew with every boot, so what is stored is
+    Setting the wall clock does not move it. It starts again with every boot, so what is stored is
     only good together with the boot's id.
     """
 
@@ -65,7 +66,7 @@ def _boot_id() -> str:
 
 _SHARE_OF_SHORTEST = 0.8
 #: What the shortest way may be shorter than the shortest seen, as a part of the usual excess.
-_LUCK = 0.2
+_MARGIN = 0.2
 #: The usual excess follows the ways of about so many answers.
 _USUAL = 16
 #: The shortest way is remembered over one to two spans of so many answers.
@@ -95,7 +96,7 @@ class Anchor:
             self._former, self._shortest = self._shortest, way
         self._shortest = min(self._shortest, way)
         shortest = min(self._former, self._shortest)
-        common = max(0.0, shortest - _LUCK * self._usual_excess) if self._seen > _FIRST else 0.0
+        common = max(0.0, shortest - _MARGIN * self._usual_excess) if self._seen > _FIRST else 0.0
         self._usual_excess += (way - shortest - self._usual_excess) / _USUAL
         cap = self._cap
         if self._usual_excess > cap:

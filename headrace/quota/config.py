@@ -1,4 +1,4 @@
-"""What a quota and a circuit breaker can be told."""
+"""The settings of a quota and of a circuit breaker."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class BreakerConfig(_Settings):
         cooldown_s: the first pause; each failed probe multiplies it.
         cooldown_growth: by this.
         cooldown_cap_s: up to this (or the first pause, if that is longer).
-        probe_timeout_s: a probe whose owner has not answered by then is given to somebody else;
+        probe_timeout_s: a probe whose owner has not answered by then is given to another process;
             longer than any request may take.
     """
 

@@ -19,7 +19,7 @@ class RatesError(ConfigurationError):
 
 
 class RatesConflict(ConfigurationError):
-    """A quota file in use by live processes has other rates than were asked for."""
+    """A quota file in use by running processes has other rates than were asked for."""
 
     def __init__(self, name: str, path: Path, recorded: str, wanted: str, pids: list[int]) -> None:
         users = ", ".join(map(str, pids))
@@ -36,7 +36,7 @@ class RatesConflict(ConfigurationError):
 
 
 class QuotaUnavailable(StateError):
-    """The shared file cannot be used: no permit is given, because nobody can count them."""
+    """The shared file cannot be used: no permit is given, because permits cannot be counted."""
 
     def __init__(self, path: Path, problem: str, *, hint: str = "") -> None:
         super().__init__(f"no permits without the quota's state {path}: {problem}", hint=hint)

@@ -1,14 +1,12 @@
-"""What a server says about its quota in the headers of an answer.
+"""What a server says about its quota: headers of its answers, and answers 429.
 
-Names of headers are read in any case.
+`asked_pause_s` reads the headers, with names in any case. `Counters` counts permits, answers 429
+and waits of this process. The rest is how far answers 429 slow a quota down, and how it gets back
+to full speed.
 
-What the gate has done in this process.
-
-How far answers 429 slow a quota down, and how it gets back to full speed.
-
-One 429 among many answers that go well is no reason to halve the rate: whatever it was, at most a
-small part of the requests is too many. A wall of them is. So what counts is how many of the latest
-permits, of all processes, were refused:
+One 429 among many answers that go well is no reason to halve the rate: at most a small part of the
+requests is too many. A wall of them is. So what counts is how many of the latest permits, of all
+processes, were refused:
 
 - A refusal stretches every window by a factor that grows with the refusals among the last `RECENT`
   permits: 2 % for one alone, all of `QuotaConfig.slowdown` from `WALL` on. Requests that had left
@@ -50,7 +48,7 @@ def asked_pause_s(
     headers: Mapping[str, str] | None,
     wall_s: float,
 ) -> float:
-    """For how many seconds the server asks everybody to wait; 0 if it does not.
+    """For how many seconds the server asks all clients to wait; 0 if it does not.
 
     Args:
         status: of the answer.
@@ -179,12 +177,12 @@ _EASED = 1.01
 _MOST_LASTING = 0.5
 
 
-def factor(refusals: int, most: float) -> float:
+def stretch_factor(refusals: int, most: float) -> float:
     """What so many refusals among the last `RECENT` permits stretch windows by, at most `most`."""
     return 1 + (most - 1) * (min(refusals, WALL) / WALL) ** 2
 
 
-def eased(slowdown: float, ease: float, refusals: int) -> float:
+def ease(slowdown: float, ease: float, refusals: int) -> float:
     """A stretch after answers that went well.
 
     Args:

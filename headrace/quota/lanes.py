@@ -1,7 +1,7 @@
 """Lanes: who goes first when several wait for a permit, and who may pass whom after booking.
 
-Slots are moments and tickets are those who hold them: a newcomer may take an earlier moment, and
-everyone behind it moves back by one. Two rules, neither of which can starve a ticket:
+Slots are moments, tickets are the bookings that hold them. A newcomer may take an earlier moment,
+and every ticket behind it moves back by one. Two rules, neither of which can starve a ticket:
 
 - A better lane passes a worse one, at most `MAX_PASSES` times per ticket.
 - Within a lane processes take turns: the first ticket of one process passes the second of another,
@@ -19,7 +19,7 @@ from typing import NamedTuple
 class Lane(IntEnum):
     """The lower the number, the better the lane.
 
-    A better lane overtakes a worse one, but not for ever: see `MAX_PASSES`.
+    A better lane passes a worse one, but not for ever: see `MAX_PASSES`.
     """
 
     RETRY = 0
@@ -27,15 +27,15 @@ class Lane(IntEnum):
     BACKFILL = 2
 
 
-#: How often in a row those who wait may be overtaken before it is their turn. So a worse lane keeps
+#: How often in a row those that wait may be passed before they go first. So a worse lane keeps
 #: at least one permit in nine, however much the better ones want.
 MAX_PASSES = 8
 
-#: How many wait in each lane when nobody does.
-NOBODY = (0,) * len(Lane)
+#: How many threads wait in each lane: none.
+NONE_WAITING = (0,) * len(Lane)
 
 
-#: The `passes` of a ticket that nobody may overtake.
+#: The `passes` of a ticket that may not be passed.
 FIXED = -1
 
 
@@ -48,7 +48,7 @@ class Waiting(NamedTuple):
         ticket: names the booking.
         owner: the process that booked.
         lane: the lower, the better.
-        passes: how often a better lane may still overtake it, or `FIXED`.
+        passes: how often a better lane may still pass it, or `FIXED`.
     """
 
     seq: int
@@ -59,8 +59,8 @@ class Waiting(NamedTuple):
     passes: int
 
 
-def overtaken(queue: Sequence[Waiting], owner: int, lane: int) -> Sequence[Waiting]:
-    """The tail of the queue (earliest first) that a newcomer may overtake; often nobody."""
+def find_passable(queue: Sequence[Waiting], owner: int, lane: int) -> Sequence[Waiting]:
+    """The tail of the queue (earliest first) that a newcomer may pass; often empty."""
     tickets = Counter((one.owner, one.lane) for one in queue)
     mine = tickets[owner, lane] + 1
     index = len(queue)

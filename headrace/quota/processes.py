@@ -1,8 +1,8 @@
-"""The processes of a quota: which of them still live, and what a fork of one needs.
+"""The processes of a quota: which of them still run, and what a fork of one needs.
 
 While a process forks, no thread of ours is inside SQLite, whose own mutexes would stay locked in
 the child for ever. The child makes sessions of its own; it neither uses nor closes the parent's,
-lest SQLite tidy up files that the parent works on.
+or SQLite would tidy up files that the parent works on.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import psutil
 
 
 class Owner(NamedTuple):
-    """A process, told apart from a later one with the same number by when it began."""
+    """A process, distinct from a later one with the same number by when it began."""
 
     pid: int
     started: int
@@ -30,7 +30,7 @@ class Owner(NamedTuple):
 
     @property
     def alive(self) -> bool:
-        """Whether the process still runs (one that waits to be buried does not)."""
+        """Whether the process still runs (a zombie does not)."""
         return _started(self.pid) == self.started
 
 

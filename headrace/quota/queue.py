@@ -54,7 +54,7 @@ class ThreadQueue:
         return sum(map(len, self._queues[: lane + 1])), self._booked_to[lane]
 
     def try_enter(self, lane: Lane) -> bool:
-        """Go through at once if nobody is there; `leave` must follow if so."""
+        """Go through at once if the queue is empty; `leave` must follow if so."""
         with self._mutex:
             if self._busy or any(self._queues) or self._far(lane) > 0:
                 return False
@@ -64,7 +64,7 @@ class ThreadQueue:
     def enter(
         self, lane: Lane, pause: Callable[[float], object], check: Callable[[], object]
     ) -> None:
-        """Wait for one's turn; `leave` must follow.
+        """Wait for the head of the queue; `leave` must follow.
 
         Args:
             lane: where to queue.
@@ -162,11 +162,11 @@ class WaitingThreads:
             return await asyncio.shield(ending)
         except asyncio.CancelledError:
             stop.set()
-            # One that still queues for a thread ends here, and does not wait for its turn to end.
+            # One that still queues for a thread ends here, and does not wait for the queue.
             if not job.cancel():
-                # In the thread, so that it is done whatever else befalls this task.
-                job.add_done_callback(lambda done: _undone(done, undo))
-                # It was cancelled: whatever the work has to say is no answer to anybody.
+                # In the thread, so that it is done whatever happens to this task.
+                job.add_done_callback(lambda done: _undo(done, undo))
+                # It was cancelled: the outcome of the work has no caller any more.
                 with suppress(Exception):
                     await asyncio.shield(ending)
             raise
@@ -182,6 +182,6 @@ class WaitingThreads:
         return self._pool
 
 
-def _undone(job: Future[T], undo: Callable[[T], object] | None) -> None:
+def _undo(job: Future[T], undo: Callable[[T], object] | None) -> None:
     if undo is not None and job.exception() is None:
         undo(job.result())

@@ -1,6 +1,7 @@
-"""Who uses a quota, with which rates, and what the server's answers did to it.
+"""Which processes use a quota, with which rates, and what the server's answers did to it.
 
-The tables of a quota's file. Times are nanoseconds of the monotonic clock of `boot_id`.
+The tables of a quota's file stand here, too. Times are nanoseconds of the monotonic clock of
+`boot_id`.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import NamedTuple
 from headrace.quota.clock import NS, Clock
 from headrace.quota.config import QuotaConfig
 from headrace.quota.exceptions import RatesConflict
-from headrace.quota.feedback import BELIEVED, LONG, RECENT, eased, factor
+from headrace.quota.feedback import BELIEVED, LONG, RECENT, ease, stretch_factor
 from headrace.quota.processes import Owner
 
 VERSION = 1
@@ -157,7 +158,7 @@ class Register:
             )
             lost = True
         else:
-            self._bury_dead(connection)
+            self._remove_dead_owners(connection)
             if row[1] != signature:
                 self._adopt_rates(connection, row[1])
         if lost:
@@ -168,7 +169,7 @@ class Register:
             connection.execute("INSERT INTO slots VALUES (?, 0, 0, 1, 0, 0, 0, -1)", (now // 1000,))
         self._enter(connection, now)
 
-    def _bury_dead(self, connection: sqlite3.Connection) -> None:
+    def _remove_dead_owners(self, connection: sqlite3.Connection) -> None:
         for owner, pid, started in connection.execute(
             "SELECT owner, pid, started FROM owners"
         ).fetchall():
@@ -176,7 +177,7 @@ class Register:
                 connection.execute("DELETE FROM owners WHERE owner = ?", (owner,))
 
     def _adopt_rates(self, connection: sqlite3.Connection, recorded: str) -> None:
-        """Other rates are fine once nobody else works with the old ones."""
+        """Other rates are accepted once no other process uses the old ones."""
         config = self._config
         pids = [pid for (pid,) in connection.execute("SELECT DISTINCT pid FROM owners")]
         if pids:
@@ -203,7 +204,7 @@ class Register:
     def note(
         self, connection: sqlite3.Connection, now: int, grants: int, waiting: Sequence[int]
     ) -> None:
-        """Count grants; write them, and who waits, now and then and when nobody is left."""
+        """Count grants; write them and how many threads wait, now and then and when none waits."""
         before = self.noted
         self.noted = before._replace(grants=before.grants + grants)
         emptied = any(before.waiting) and not any(waiting)
@@ -220,7 +221,7 @@ class Register:
     # -- the shared state -----------------------------------------------------------------------
 
     def state(self, connection: sqlite3.Connection, now: int) -> State:
-        """The shared state; a pause that nobody can have asked for is ignored."""
+        """The shared state; a pause that is longer than any that is accepted is ignored."""
         state = State(*connection.execute(_STATE).fetchone())
         most = int(self._config.retry_after_cap_s * NS) + self._longest
         return state if state.blocked_until <= now + most else state._replace(blocked_until=now)
@@ -230,7 +231,7 @@ class Register:
         connection.execute("UPDATE state SET blocked_until = max(blocked_until, ?)", (until,))
 
     def refused(self, connection: sqlite3.Connection, seq: int, sent: int) -> State:
-        """The server answered 429: slow everybody down, see `headrace.quota.feedback`.
+        """The server answered 429: slow all processes down, see `headrace.quota.feedback`.
 
         Args:
             connection: in a transaction.
@@ -241,9 +242,9 @@ class Register:
         state = self.state(connection, now)
         before = _refusals(connection, seq - RECENT, now)
         connection.execute("INSERT OR IGNORE INTO refusals VALUES (?, ?)", (seq, now))
-        by = factor(_refusals(connection, seq - RECENT, now), config.slowdown)
+        by = stretch_factor(_refusals(connection, seq - RECENT, now), config.slowdown)
         if sent <= state.episode:  # of the same episode: only what it adds to the evidence
-            by /= factor(before, config.slowdown)
+            by /= stretch_factor(before, config.slowdown)
         state = state._replace(
             slowdown=min(config.slowdown_cap, state.slowdown * by),
             episode=now if sent > state.episode else state.episode,
@@ -269,7 +270,7 @@ class Register:
         if not after or state.slowdown == 1 or _refusals(connection, max(after) - RECENT, now):
             return state
         lasting = _refusals(connection, max(after) - LONG, now)
-        slowdown = eased(state.slowdown, self._config.ease ** len(after), lasting)
+        slowdown = ease(state.slowdown, self._config.ease ** len(after), lasting)
         connection.execute("UPDATE state SET slowdown = ?", (slowdown,))
         return state._replace(slowdown=slowdown)
 

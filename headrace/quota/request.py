@@ -1,4 +1,4 @@
-"""One request's wish for a permit: its lane, its deadline, and what may call it off."""
+"""One request for a permit: its lane, its deadline, and what cancels it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from headrace.stopping import StopEvent
 
 @dataclass(slots=True)
 class Request:
-    """A wish for a permit.
+    """A request for a permit.
 
     Args:
         name: of the quota, for messages.
@@ -26,7 +26,7 @@ class Request:
         weight: how many permits, to leave together.
         timeout_s: how long the caller will wait, in seconds; 0 takes what is there at this moment;
             None (or infinity) waits for as long as it takes.
-        stop: what calls it off.
+        stop: what cancels it.
         about: what is asked (method, path and query), so that its failures count once at the
             breaker; empty to have each of them count.
         by: the deadline, in nanoseconds of the clock; follows from `timeout_s`.
@@ -51,7 +51,7 @@ class Request:
         return request_id(self.about) if self.about else None
 
     def check(self) -> None:
-        """Raise if the request was called off or its deadline has passed."""
+        """Raise if the request was cancelled or its deadline has passed."""
         self.stop.check()
         if self.by is not None:
             self.refuse_beyond(self.clock.now(), "quota")
@@ -63,11 +63,11 @@ class Request:
             raise PermitTimeout(self.name, self.timeout_s or 0.0, wait_s, cause)
 
     def pause(self, seconds: float) -> None:
-        """Sleep, unless called off."""
+        """Sleep, unless cancelled."""
         self.stop.sleep(seconds)
 
     def pause_until(self, at: int) -> None:
-        """Sleep until a moment, unless called off."""
+        """Sleep until a moment, unless cancelled."""
         self.stop.sleep((at - self.clock.now()) / NS)
 
 
@@ -75,7 +75,7 @@ class SlotItem(RateItem):
     """A request on its way through pyrate-limiter's `Limiter` into our bucket.
 
     Attributes:
-        request: what is wished for.
+        request: what is asked for.
         slot: what it got; None until then.
     """
 

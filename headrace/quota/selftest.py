@@ -1,6 +1,6 @@
 """How fast and how exact the quota is on this machine and this file system.
 
-How well a quota was kept and used, from the moments at which permits came (nanoseconds).
+Statistics are made from the moments at which permits came, in nanoseconds.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 _LONG_WAIT = 10 * NS
 #: A pass this young needs no second look before the request leaves.
 _PASS_IS_FRESH = 1 * MS
-#: While the breaker is open, look this often whether somebody closed it by hand.
+#: While the breaker is open, look this often whether it was closed by hand.
 _LOOK_UP = 1 * NS
 
 
@@ -261,7 +261,7 @@ class Session:
             if isinstance(slot, int):
                 request.refuse_beyond(slot, "quota")
                 raise AssertionError("a slot is refused only when it lies beyond the deadline")
-            booked_to = slot.at + (self._ahead if slot.polite else 0)
+            booked_to = slot.at + (self._ahead if slot.yields else 0)
         finally:
             self.queue.leave(lane, booked_to)
         return slot

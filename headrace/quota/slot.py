@@ -1,7 +1,7 @@
 """A booked moment, as its holder knows it, and the permits that are booked several at a time.
 
-At hundreds of permits a second most of a permit's cost is the turn at the shared file, and with a
-dozen processes the switching between them. Permits that leave at the same moment anyway are
+At hundreds of permits a second most of a permit's cost is the transaction on the shared file, and
+with a dozen processes the switching between them. Permits that leave at the same moment anyway are
 therefore booked a few at a time by a process that has shown that it uses them at once: what comes
 with a permit is kept here for the next caller, and is void after its guard like any other slot.
 
@@ -33,8 +33,9 @@ class Slot(NamedTuple):
         until: and no later.
         tight: whether `at` rests on settled moments alone; if not, `tighten` may find an earlier.
         weight: how many permits it holds, in as many rows, of which `seq` is the last.
-        fixed: whether nobody can take the moment any more. If not, `confirm` it before leaving.
-        polite: whether this process should book no other before this one has left.
+        fixed: whether no other booking can take the moment any more. If not, `confirm` it before
+            leaving.
+        yields: whether this process should book no other before this one has left.
     """
 
     ticket: int
@@ -44,7 +45,7 @@ class Slot(NamedTuple):
     tight: bool
     weight: int = 1
     fixed: bool = False
-    polite: bool = False
+    yields: bool = False
 
     def late(self, now: int) -> bool:
         """Whether the permit can no longer leave on this slot."""

@@ -1,7 +1,4 @@
-"""What a quota and its breaker look like from outside.
-
-Looking at quotas and breakers from outside, without taking part in them.
-"""
+"""What a quota and its breaker look like from outside, read without taking part in them."""
 
 from __future__ import annotations
 
@@ -41,12 +38,12 @@ class WindowStatus:
 
 @dataclass(frozen=True, slots=True)
 class ProcessStatus:
-    """One live process that has the quota open.
+    """One running process that has the quota open.
 
     Attributes:
         pid: its number.
         grants: permits given to it since it opened the quota (noted twice a second).
-        waiting: its threads that wait for their turn to book, by lane (noted twice a second).
+        waiting: its threads that wait to book, by lane (noted twice a second).
     """
 
     pid: int
@@ -72,7 +69,7 @@ class BreakerStatus:
 
     @classmethod
     def of_nothing(cls) -> BreakerStatus:
-        """Of a breaker that nobody has used yet."""
+        """Of a breaker that was not used yet."""
         return cls.of(BreakerState(), 0)
 
     @classmethod
@@ -92,7 +89,7 @@ class BookStatus:
         waiting: booked permits that have not left and threads that wait to book, by lane.
         processes: those that have the quota open.
         slowdown: what every window is stretched by after answers 429; 1 is normal.
-        blocked_s: how long the server asked everybody to wait, in seconds from now.
+        blocked_s: how long the server asked for a pause, in seconds from now.
     """
 
     windows: tuple[WindowStatus, ...]
@@ -103,7 +100,7 @@ class BookStatus:
 
     @classmethod
     def idle(cls, config: QuotaConfig) -> BookStatus:
-        """Of a quota that nobody has used since the machine was started."""
+        """Of a quota that was not used since the machine was started."""
         return replace(NO_BOOK, windows=tuple(WindowStatus(rate, 0) for rate in config.rates))
 
     @classmethod
@@ -221,7 +218,7 @@ def inspect(folder: Path, name: str, clock: Clock | None = None) -> QuotaStatus:
 
 
 def inspect_breaker(folder: Path, name: str, clock: Clock | None = None) -> BreakerStatus:
-    """The breaker alone, whatever state its quota is in.
+    """The breaker alone, without its quota.
 
     Raises:
         ConfigurationError: the folder knows no such quota.

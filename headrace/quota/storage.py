@@ -1,12 +1,13 @@
-"""A SQLite file that many processes change in short turns.
+"""A SQLite file that many processes change in short transactions.
 
 SQLite's own lock is slow when a dozen processes want it (it sleeps for up to 100 ms and tries
 again: waits of 0.8 to 1.5 s were measured). So a `flock` on a file beside it, which is tried again
 after a fraction of a millisecond, stands in front of every transaction; it ends with its holder. A
 holder that is stopped is waited for with a limit (see `headrace.locks`).
 
-The lock file also outlives the database: when the database is missing while the lock file is
-there, somebody deleted it, and what it knew is unknown rather than nothing.
+The lock file also stays when the database is gone: when the database is missing while the lock file
+    is
+there, it was deleted, and what it knew is unknown rather than nothing.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 #: How long SQLite's own lock, which only another program can hold, is waited for.
 BUSY_TIMEOUT_S = 5.0
-# Once the lock was waited for in vain, the other threads of this process need not wait as long.
+# Once a wait for the lock has timed out, the other threads of this process need not wait as long.
 _NEXT_LIMIT_S = 0.2
 
 
@@ -52,7 +53,7 @@ class StateFile:
         schema: statements that make the tables.
         version: the number of this schema.
         found: called in the transaction that opens the file, with whether what it knew is lost
-            (it was damaged and set aside, or deleted, emptied or replaced by somebody).
+            (it was damaged and set aside, or deleted, emptied or replaced from outside).
 
     Raises:
         QuotaUnavailable: the file cannot be made, read or written, or a newer version wrote it.
@@ -109,7 +110,7 @@ class StateFile:
     def look(
         self, work: Callable[Concatenate[sqlite3.Connection, P], T], *args: P.args, **kw: P.kwargs
     ) -> T:
-        """Run `work`, which only reads, while nobody is in the middle of a change.
+        """Run `work`, which only reads, while no process is in the middle of a change.
 
         Once more on a new file, as `change`.
         """
@@ -199,9 +200,9 @@ class StateFile:
         return result
 
     def _connect(self, *, lost: bool) -> None:
-        """Open the database or make it anew; set a damaged one aside first. Needs the lock."""
+        """Open the database or create it; set a damaged one aside first. Needs the lock."""
         if lost:
-            log.warning("%s was deleted while in use; it is made anew", self.path)
+            log.warning("%s was deleted while in use; it is created again", self.path)
         try:
             try:
                 self._prepare(lost=lost)
@@ -236,7 +237,7 @@ class StateFile:
     def _make_ready(self, connection: sqlite3.Connection, version: int, lost: bool) -> None:
         if version == 0:
             if self._known and not lost:
-                log.warning("%s was emptied or replaced; it is made anew", self.path)
+                log.warning("%s was emptied or replaced; it is created again", self.path)
                 lost = True
             for statement in self._schema.split(";\n"):
                 connection.execute(statement)

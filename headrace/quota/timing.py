@@ -1,7 +1,7 @@
 """When the next slot can lie.
 
 Three things decide: the rates, exactly; a spread that keeps windows from being used up at once;
-and politeness towards those who had less. Only the first is needed for the limit to hold.
+and room for processes that had less. Only the first is needed for the limit to hold.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ _GROUP = NS // 2
 #: Such groups keep this part of the even distance; the rest makes up for lateness.
 _SPACING = 0.9
 #: Among so many latest slots (four times as many where permits are dense) a process that has had
-#: more than its part, or is in a worse lane than somebody a moment ago, books so far ahead instead
-#: of at once, where it can be overtaken.
+#: more than its part, or is in a worse lane than a booking a moment ago, books so far ahead instead
+#: of at once, where it can be passed.
 _LATEST_SLOTS, _A_MOMENT, _COURTESY = 32, 50 * MS, MS
 #: Permits this close to each other are booked as one packet.
 _TOGETHER = MS
@@ -66,14 +66,14 @@ class Moment(NamedTuple):
         newest: the number of the newest row.
         at: when the slot would lie.
         tight: whether that rests on settled moments alone.
-        polite: whether others should have a chance first.
+        yields: whether other processes should go first.
         behind: whether this process had less than its part lately.
     """
 
     newest: int
     at: int
     tight: bool
-    polite: bool
+    yields: bool
     behind: bool
 
 
@@ -118,19 +118,19 @@ class Timing:
             state: of the quota.
             lane: who asks.
             weight: permits to leave together.
-            at_once: whether the caller cannot wait, and so cannot be polite either.
+            at_once: whether the caller cannot wait, and so cannot yield either.
         """
         oldest, newest = connection.execute(_ENDS).fetchone()
         at, tight = self._earliest(connection, now, state, weight, newest - oldest + 1)
         at = self._spaced(connection, at, state, newest)
-        polite, behind = False, True
+        yields, behind = False, True
         if not (at_once or self._register.alone):
-            polite, behind = self._standing(connection, now, newest, lane)
-        if polite:
+            yields, behind = self._fair_share(connection, now, newest, lane)
+        if yields:
             at = max(at, now + _COURTESY)
         if at - now > self._longest:
             at = self._plausible(connection, now, state, weight, at)
-        return Moment(newest, at, tight, polite, behind)
+        return Moment(newest, at, tight, yields, behind)
 
     def together(
         self,
@@ -202,8 +202,8 @@ class Timing:
     def _spaced(self, connection: sqlite3.Connection, at: int, state: State, newest: int) -> int:
         """Keep a distance between bursts, and between all permits after the server's refusal.
 
-        A window that was used up at once would open at once again, for ever, and whoever came in
-        between would wait for its end.
+        A window that was used up at once would open at once again, for ever, and a process that
+        came in between would wait for its end.
         """
         slowed = state.slowdown > NOTICEABLE
         for limit, length, burst, group in self._spacings:
@@ -216,7 +216,7 @@ class Timing:
                 at = max(at, last + int(_SPACING * together * window / limit))
         return at
 
-    def _standing(
+    def _fair_share(
         self, connection: sqlite3.Connection, now: int, newest: int, lane: Lane
     ) -> tuple[bool, bool]:
         """Whether others should have a chance at a slot that is free at this moment.
@@ -224,16 +224,16 @@ class Timing:
         Returns:
             That, and whether this process had less than its part of the latest slots.
         """
-        mine, everybody, owners, better = 0, 0, 0, False
+        mine, in_all, owners, better = 0, 0, 0, False
         for owner, count, better_at in connection.execute(
             _RECENTLY, (lane, newest - self._latest_slots)
         ):
             better = better or better_at > now - _A_MOMENT
             mine += count if owner == self._register.owner else 0
-            everybody += count
+            in_all += count
             owners += 1
-        greedy = owners > 1 and mine > 2 + 1.25 * everybody / owners
-        return better or greedy, mine * owners < everybody
+        greedy = owners > 1 and mine > 2 + 1.25 * in_all / owners
+        return better or greedy, mine * owners < in_all
 
     def _plausible(
         self, connection: sqlite3.Connection, now: int, state: State, weight: int, at: int

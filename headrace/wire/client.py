@@ -41,7 +41,7 @@ LONGEST_RETRY_AFTER_S = 300.0
 MOST_OUTAGES = 50
 
 Answer = TypeVar("Answer")
-#: Turns a response into what the caller wants; raises a `RequestError` for one that is none.
+#: Makes of a response what the caller wants; raises a `RequestError` for one that is none.
 Read = Callable[[Response], Answer]
 
 
@@ -167,7 +167,7 @@ class HttpClient:
                 request.lane = Lane.RETRY
                 request.fresh = isinstance(error, ConnectionFailed)
                 if not self.goes_again_at_once(request, error):
-                    self._pause(request, _placed(error, request))
+                    self._pause(request, _with_place(error, request))
 
     def attempt(self, request: Request, read: Read[Answer]) -> Answer:
         """Send a request once, when it may go. A probe of the breaker asks what is known to work.
@@ -311,7 +311,7 @@ def parse_retry_after(text: str | None, *, clock: Callable[[], float] = time.tim
     return min(seconds, LONGEST_RETRY_AFTER_S) if seconds else None
 
 
-def _placed(error: RequestError, request: Request) -> RequestError:
+def _with_place(error: RequestError, request: Request) -> RequestError:
     """The same error, naming what the request was about and its cursor."""
     if error.product or not request.about:
         return error

@@ -38,7 +38,7 @@ class Connection:
         origin: where to.
         limits: time-outs.
         tls: how to do TLS; needed for https.
-        flight: told of the socket as soon as there is one, so that it can be cut.
+        flight: gets the socket as soon as there is one, so that it can be cut.
         proxy: the proxy on the way, if there is one.
 
     Raises:
@@ -54,7 +54,7 @@ class Connection:
         flight: Flight,
         proxy: Proxy | None = None,
     ) -> None:
-        self._socket = _connected(origin, limits, tls, flight, proxy)
+        self._socket = _connect(origin, limits, tls, flight, proxy)
         if tls is None:
             _wait_in_the_kernel(self._socket, limits.read_s)
         else:
@@ -99,7 +99,7 @@ class Connection:
         except OSError as error:
             raise Broken(error.strerror or str(error) or type(error).__name__) from error
         self._open = keeps_open
-        return Reply(head.status, head.headers, _decoded(head, body))
+        return Reply(head.status, head.headers, _decode(head, body))
 
     def close(self) -> None:
         """Close the socket."""
@@ -173,7 +173,7 @@ class Connection:
             if self._line():
                 raise Broken("a chunk of another length than it says")
         while self._line():
-            pass  # trailers, which nobody asked for
+            pass  # trailers, which were not asked for
         return b"".join(pieces)
 
     def _line(self) -> bytes:
@@ -199,7 +199,7 @@ def _wait_in_the_kernel(connected: socket.socket, read_s: float) -> None:
     connected.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, span)
 
 
-def _connected(
+def _connect(
     origin: Origin,
     limits: Limits,
     tls: ssl.SSLContext | None,
@@ -220,7 +220,7 @@ def _connected(
         if tls is None:
             return plain
         if proxy:
-            _open_the_way(plain, origin, proxy)
+            _open_tunnel(plain, origin, proxy)
         # An end without TLS's own word of it is a cut body, not a complete one.
         return tls.wrap_socket(plain, server_hostname=origin.host, suppress_ragged_eofs=False)
     except (ProxyRefused, Unreachable):
@@ -234,7 +234,7 @@ def _connected(
         raise Unreachable(str(error), insecure=tls is not None) from error
 
 
-def _open_the_way(plain: socket.socket, origin: Origin, proxy: Proxy) -> None:
+def _open_tunnel(plain: socket.socket, origin: Origin, proxy: Proxy) -> None:
     """Have a proxy connect this socket with a server (CONNECT, RFC 9110, 9.3.6)."""
     host = f"[{origin.host}]" if ":" in origin.host else origin.host.encode("idna").decode()
     target = f"{host}:{origin.port}".encode("ascii")
@@ -264,7 +264,7 @@ def _chunk_length(line: bytes) -> int:
         raise Broken("a chunk of unreadable length") from None
 
 
-def _decoded(head: Head, body: bytes) -> bytes:
+def _decode(head: Head, body: bytes) -> bytes:
     """The body without its encoding; none was asked for, but gzip is sent all the same by some.
 
     Of an error the status is what counts: a body that cannot be read must not hide it.

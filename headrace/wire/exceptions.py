@@ -22,12 +22,12 @@ class WireError(Exception):
 
 
 class Unreachable(WireError):
-    """No connection: nobody listens, the name is unknown, or TLS was refused.
+    """No connection: nothing listens, the name is unknown, or TLS was refused.
 
     Args:
         reason: in the words of the system.
         timed_out: whether it was the connect time-out.
-        insecure: whether somebody answered, but TLS failed (a certificate, most often).
+        insecure: whether a server answered, but TLS failed (a certificate, most often).
     """
 
     def __init__(self, reason: str, *, timed_out: bool = False, insecure: bool = False) -> None:
@@ -146,7 +146,7 @@ class RequestRefused(PermanentError):
 
 
 class AccessDenied(RequestRefused):
-    """The server answered 401, 403, 407 or 451: it refuses who asks, whatever is asked."""
+    """The server answered 401, 403, 407 or 451: it refuses the caller, for every request."""
 
     refuses_us = True
 

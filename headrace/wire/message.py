@@ -57,7 +57,7 @@ class Head:
         """Whether the body comes in chunks.
 
         Raises:
-            Broken: for a transfer coding that nobody asked for.
+            Broken: for a transfer coding that was not asked for.
         """
         coding = self.headers.get("transfer-encoding")
         if coding is None:
@@ -68,7 +68,7 @@ class Head:
 
     @property
     def length(self) -> int | None:
-        """How long the body is, None if only its end will tell.
+        """How long the body is, None if only the end of the connection shows it.
 
         Raises:
             Broken: if the header is no number, or several that differ.

@@ -115,7 +115,7 @@ class Transport:
         gzip: bool = False,
         stop: StopEvent | None = None,
     ) -> None:
-        self.base_url = checked_base_url(base_url)
+        self.base_url = check_base_url(base_url)
         self.timeouts = timeouts or Timeouts()
         self.origin = Origin.of(self.base_url)
         self._prefix = urlsplit(self.base_url).path
@@ -196,7 +196,7 @@ class Transport:
         """Connect without asking anything, which costs no permit.
 
         Raises:
-            ConnectionFailed: nobody listens there, the name is unknown, or TLS failed.
+            ConnectionFailed: nothing listens there, the name is unknown, or TLS failed.
             ProxyRefusal: the proxy does not open the way.
         """
         try:
@@ -272,7 +272,7 @@ class Transport:
                 hint=f"Correct {self._proxy.variable}, or name the host in NO_PROXY",
             )
         return ConnectionFailed(
-            f"nobody answers at {self.base_url} ({error})",
+            f"no answer from {self.base_url} ({error})",
             hint="Is the address right, and the network up?",
         )
 
@@ -302,7 +302,7 @@ def _is_ours(cause: BaseException | None) -> bool:
     )
 
 
-def checked_base_url(text: str) -> str:
+def check_base_url(text: str) -> str:
     """The URL in its one spelling: host in small letters, no default port, no trailing slash.
 
     One server is one spelling, because a quota is named after it (`quota_name`).
@@ -375,6 +375,6 @@ def quota_name(base_url: str) -> str:
     """What a server's quota is called on this machine: its host, and its port if it is special.
 
     Raises:
-        ConfigurationError: as `checked_base_url`.
+        ConfigurationError: as `check_base_url`.
     """
-    return Origin.of(checked_base_url(base_url)).host_header
+    return Origin.of(check_base_url(base_url)).host_header

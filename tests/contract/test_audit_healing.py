@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.audit.parts import keys_aside
+from headrace.audit.parts import find_set_aside
 from headrace.lake import Grid, RawLake, Store
 from headrace.run.report import Status
 from tests.support.audits import PRODUCT, Bench, kinds
@@ -30,7 +30,7 @@ def test_a_damaged_and_untidy_product_is_mended(store: Store) -> None:
     listing = bench.raw.parts(PRODUCT)
     assert [(part.lo, part.hi) for part in listing.parts] == [(1, 1_000), (1_001, 1_500)]
     assert listing.foreign == ()
-    assert [store.get(key) for key in keys_aside(bench.raw, PRODUCT)] == [b"half of a file"]
+    assert [store.get(key) for key in find_set_aside(bench.raw, PRODUCT)] == [b"half of a file"]
     found = bench.audit(2_500, deep=True)
     assert found.counted.missing.ranges == ((1_501, 2_500),)
     assert kinds(found) == ["missing", "set_aside"]

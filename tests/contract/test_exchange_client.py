@@ -238,7 +238,7 @@ def test_a_stop_breaks_off_what_is_in_flight(sim, gate):
 
 def test_nobody_at_the_address_is_said_plainly(gate):
     with Transport("http://127.0.0.1:9") as transport:
-        with pytest.raises(ConnectionFailed, match=r"nobody answers at http://127.0.0.1:9"):
+        with pytest.raises(ConnectionFailed, match=r"no answer from at http://127.0.0.1:9"):
             transport.check_reachable()
         with pytest.raises(ConnectionFailed):
             transport.get("/products")

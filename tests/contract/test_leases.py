@@ -37,9 +37,9 @@ from headrace.leases import (
     InvalidLease,
     LeaseHeld,
     LeaseLost,
+    LeaseStatus,
     LeaseStore,
     SqliteLeases,
-    Standing,
     hold,
 )
 from headrace.leases.machine import THIS_MACHINE, Liveness, Machine
@@ -218,7 +218,7 @@ def test_the_end_is_the_end_even_if_nobody_took_over(ours: LeaseStore, world: Wo
         ours.check(grant)
     with pytest.raises(LeaseLost):
         ours.renew(grant)
-    assert [state.standing for state in ours.list()] == [Standing.EXPIRED]
+    assert [state.status for state in ours.list()] == [LeaseStatus.EXPIRED]
 
 
 def test_takeover_is_named_on_both_sides(
@@ -228,7 +228,7 @@ def test_takeover_is_named_on_both_sides(
     world.passed_s += TTL_S + SKEW_S
     new = theirs.acquire(NAME, run_id="two", ttl_s=TTL_S)
     assert new.token > old.token
-    assert new.predecessor == (old.holder, Standing.EXPIRED)
+    assert new.predecessor == (old.holder, LeaseStatus.EXPIRED)
     for call in (ours.check, ours.renew, ours.release):
         with pytest.raises(LeaseLost, match=r"taken over by .* run two") as caught:
             call(old)
@@ -281,9 +281,9 @@ def test_a_dead_neighbour_holds_nothing(backend: Backend, world: World) -> None:
     neighbour = backend.open(FakeMachine(world, process("a", 2)))
     old = ours.acquire(NAME, run_id="one", ttl_s=86_400)
     world.dead.add(process("a", 1))
-    assert [state.standing for state in neighbour.list()] == [Standing.DEAD]
+    assert [state.status for state in neighbour.list()] == [LeaseStatus.DEAD]
     new = neighbour.acquire(NAME, run_id="two", ttl_s=TTL_S)
-    assert new.predecessor == (old.holder, Standing.DEAD)
+    assert new.predecessor == (old.holder, LeaseStatus.DEAD)
 
 
 @pytest.mark.parametrize("step_s", [-86_400.0, 86_400.0])
@@ -322,9 +322,9 @@ def test_listing(ours: LeaseStore, theirs: LeaseStore) -> None:
     first = ours.acquire("b", run_id="one", ttl_s=TTL_S)
     ours.release(theirs.acquire("a", run_id="two", ttl_s=TTL_S))
     listed = theirs.list()
-    assert [(state.name, state.standing) for state in listed] == [
-        ("a", Standing.FREE),
-        ("b", Standing.HELD),
+    assert [(state.name, state.status) for state in listed] == [
+        ("a", LeaseStatus.FREE),
+        ("b", LeaseStatus.HELD),
     ]
     assert (listed[1].token, listed[1].holder) == (first.token, first.holder)
 
@@ -373,7 +373,7 @@ def test_a_write_that_was_stored_but_answered_as_failed(
     else:
         assert grant is not None
         ours.release(grant)
-        assert [state.standing for state in ours.list()] == [Standing.FREE]
+        assert [state.status for state in ours.list()] == [LeaseStatus.FREE]
     assert answers[0]
 
 
@@ -411,7 +411,7 @@ def test_hold_renews_and_releases(backend: Backend) -> None:
                 store.acquire(NAME, run_id="two", ttl_s=1)
             time.sleep(0.2)
         assert lease.grant.holder.pid == os.getpid()
-    assert [state.standing for state in store.list()] == [Standing.FREE]
+    assert [state.status for state in store.list()] == [LeaseStatus.FREE]
 
 
 @dataclass

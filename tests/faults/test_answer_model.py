@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pytest
 
-from headrace.audit.auditor import audited
+from headrace.audit.auditor import run_audit
 from headrace.audit.healing import Healer
 from headrace.errors import HeadraceError
 from headrace.run.report import Status
@@ -212,7 +212,7 @@ def heal(world: World) -> None:
 def audit(world: World) -> Status:
     before = world.listing.coverage.last or 0
     client = Client(world, lambda _operation: None)
-    found = audited(world.lake, PRODUCT, checkpoints=Desk(world), client=client)
+    found = run_audit(world.lake, PRODUCT, checkpoints=Desk(world), client=client)
     if found.status is Status.DONE and world.listing.parts:
         assert found.newest >= before
         assert complete_to(world, found.newest)

@@ -12,8 +12,8 @@ from uuid import uuid4
 
 import pytest
 
-from headrace.audit.auditor import audited
-from headrace.audit.parts import keys_aside
+from headrace.audit.auditor import run_audit
+from headrace.audit.parts import find_set_aside
 from headrace.lake import RawLake
 from headrace.lake.exceptions import PartUnreadable
 from tests.lake_healer import FileCheckpoints
@@ -99,7 +99,7 @@ def copies(raw: RawLake) -> list[bytes]:
     """What stands in the lake of the damaged file: under its name, aside, or both."""
     listing = raw.parts(PRODUCT)
     keys = [part.key for part in listing.parts if (part.lo, part.hi) == DAMAGED]
-    return [raw.store.get(key) for key in (*keys, *keys_aside(raw, PRODUCT))]
+    return [raw.store.get(key) for key in (*keys, *find_set_aside(raw, PRODUCT))]
 
 
 def assert_nothing_is_lost(raw: RawLake) -> None:
@@ -110,7 +110,7 @@ def assert_nothing_is_lost(raw: RawLake) -> None:
 
 def assert_well_but_for_the_gap(ward: Ward) -> None:
     raw = ward.raw
-    found = audited(raw, PRODUCT, checkpoints=FileCheckpoints(ward.state), deep=True)
+    found = run_audit(raw, PRODUCT, checkpoints=FileCheckpoints(ward.state), deep=True)
     assert sorted(finding.kind.value for finding in found.findings) == ["missing", "set_aside"]
     assert found.counted.missing.ranges == ((2_001, 3_000),)
     names = [part.name for part in raw.parts(PRODUCT).parts]

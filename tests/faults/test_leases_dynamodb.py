@@ -29,10 +29,10 @@ from headrace.leases import (
     DynamoLeases,
     LeaseHeld,
     LeaseLost,
+    LeaseStatus,
     LeaseStoreMisconfigured,
     LeaseStoreUnavailable,
     NewerLeases,
-    Standing,
     open_leases,
 )
 from headrace.leases.machine import THIS_MACHINE, Liveness
@@ -193,7 +193,7 @@ def test_a_write_that_was_stored_but_answered_as_failed(
         store.check(store.renew(grant))
     else:
         store.release(grant)
-        assert store.list()[0].standing is Standing.FREE
+        assert store.list()[0].status is LeaseStatus.FREE
     assert proxy.seen.count("PutItem") >= 2
 
 

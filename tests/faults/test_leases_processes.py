@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from headrace.leases import LeaseHeld, LeaseLost, SqliteLeases, Standing, hold
+from headrace.leases import LeaseHeld, LeaseLost, LeaseStatus, SqliteLeases, hold
 
 NAME = "coinbase/BTC-USD"
 
@@ -110,7 +110,7 @@ def test_of_five_started_at_once_one_works(start: Start, store: SqliteLeases) ->
     assert [holders[n].process.wait(timeout=10) for n in others] == [3] * 4
     holders[winner].tell("end")
     assert holders[winner].says()["event"] == "ended"
-    assert store.list()[0].standing is Standing.FREE
+    assert store.list()[0].status is LeaseStatus.FREE
 
 
 def test_a_killed_holder_is_succeeded_at_once(start: Start, store: SqliteLeases) -> None:
@@ -124,7 +124,7 @@ def test_a_killed_holder_is_succeeded_at_once(start: Start, store: SqliteLeases)
     grant = store.acquire(NAME, run_id="next", ttl_s=60)
     assert grant.token > token
     assert grant.predecessor is not None
-    assert (grant.predecessor[0].run_id, grant.predecessor[1]) == ("killed", Standing.DEAD)
+    assert (grant.predecessor[0].run_id, grant.predecessor[1]) == ("killed", LeaseStatus.DEAD)
 
 
 def test_a_frozen_holder_wakes_as_a_former_one(start: Start, store: SqliteLeases) -> None:
@@ -172,7 +172,7 @@ def test_a_child_that_leaves_the_block_leaves_the_lease(start: Start, store: Sql
     assert ended["pid"] != parent.process.pid
     parent.tell("check")
     assert parent.says() == {"event": "checked"}
-    assert store.list()[0].standing is Standing.HELD
+    assert store.list()[0].status is LeaseStatus.HELD
 
 
 CHURN = """

@@ -31,7 +31,7 @@ from headrace.lake.faults import Action, Fault, denied, unavailable
 from headrace.lake.names import PartName
 from headrace.pull.checkpoints import SCHEMA_VERSION, Checkpoint
 from headrace.pull.exceptions import NothingToRebuild
-from headrace.pull.product_leases import Turns
+from headrace.pull.product_leases import ProductLeases
 from headrace.pull.rebuild import rebuild
 from headrace.run.report import Status
 from tests.support.pull_world import (
@@ -390,7 +390,7 @@ class PullMachine(RuleBasedStateMachine):
                 world.lake,
                 PRODUCT,
                 checkpoints=Desk(world),
-                turns=Turns(refused.leases_at_rest(), EXCHANGE, PRODUCT, LAKE),
+                product_leases=ProductLeases(refused.leases_at_rest(), EXCHANGE, PRODUCT, LAKE),
                 run_id="rebuild",
                 ttl_s=TTL_S,
                 now=datetime(2026, 3, 1, tzinfo=UTC),

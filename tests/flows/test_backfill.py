@@ -15,7 +15,7 @@ from support.pulls import (
 from headrace.errors import ConfigurationError
 from headrace.lake import open_lake
 from headrace.leases import open_leases
-from headrace.pull.product_leases import Turns
+from headrace.pull.product_leases import ProductLeases
 from headrace.run.report import Status
 from headrace.settings import load_settings
 from headrace.sim import (
@@ -278,9 +278,9 @@ def test_a_refresh_does_not_begin_while_somebody_merges_what_it_is_to_replace(la
     with SimulatedExchange("BTC-USD:3000", seed=5) as sim:
         run_backfill(sim, lake, ["BTC-USD"], **QUICK)
         leases = open_leases(load_settings().lease_location)
-        turns = Turns(leases, "coinbase", "BTC-USD", open_lake(str(lake)).location)
+        product_leases = ProductLeases(leases, "coinbase", "BTC-USD", open_lake(str(lake)).location)
         asked = sim.stats()["requests"]
-        with turns.upkeep("who merges") as ours:
+        with product_leases.acquire_upkeep("who merges") as ours:
             assert ours
             refused = run_backfill(sim, lake, ["BTC-USD"], full_refresh=True, **QUICK)
             assert of_product(refused, "BTC-USD").status is Status.RUNNING_ELSEWHERE

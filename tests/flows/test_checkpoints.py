@@ -19,7 +19,7 @@ from headrace.cli.checkpoint import app
 from headrace.errors import ConfigurationError
 from headrace.leases import hold, open_leases
 from headrace.pull.checkpoints import SCHEMA_VERSION
-from headrace.pull.product_leases import Turns
+from headrace.pull.product_leases import ProductLeases
 from headrace.run.report import Status
 from headrace.settings import load_settings
 from headrace.sim import SimulatedExchange
@@ -274,8 +274,8 @@ def test_looking_forgetting_and_rebuilding_all(lake, sim):
 def test_what_a_rebuild_cannot_do_is_said_product_by_product(lake, sim):
     run_backfill(sim, lake, ["BTC-USD", "ETH-USD"], **QUICK)
     location = load_settings().lease_location
-    turns = Turns(open_leases(location), "coinbase", "ETH-USD", str(lake))
-    with hold(open_leases(location), turns.run("ingest"), run_id="another", ttl_s=60):
+    product_leases = ProductLeases(open_leases(location), "coinbase", "ETH-USD", str(lake))
+    with hold(open_leases(location), product_leases.run("ingest"), run_id="another", ttl_s=60):
         results = as_json("rebuild", "--lake", lake, code=3)["products"]
         assert [each["status"] for each in results] == ["done", "running_elsewhere"]
         assert "another" in results[1]["error"]

@@ -17,8 +17,8 @@ from support.pulls import assert_lake_equals_source, coverage
 from blocks.checkpoint import BlockCheckpoints
 from headrace.cli.main import main
 from headrace.coverage import IntervalSet
-from headrace.leases import Standing, hold, open_leases
-from headrace.pull.product_leases import Turns
+from headrace.leases import LeaseStatus, hold, open_leases
+from headrace.pull.product_leases import ProductLeases
 from headrace.settings import load_settings
 from headrace.sim import SimulatedExchange
 
@@ -155,10 +155,10 @@ def test_an_address_where_nobody_answers_is_said_at_once(headrace, lake):
 def test_a_product_that_nobody_knows_is_a_failure_and_beside_others_a_partial_run(
     headrace, sim, lake
 ):
-    alone = headrace("backfill", "GONE-USD", *of(sim, lake), "--json")
-    assert alone.code == 1
-    assert alone.summary["status"] == "failed"
-    assert "404" in alone.summary["products"][0]["error"]
+    acquire_all = headrace("backfill", "GONE-USD", *of(sim, lake), "--json")
+    assert acquire_all.code == 1
+    assert acquire_all.summary["status"] == "failed"
+    assert "404" in acquire_all.summary["products"][0]["error"]
     beside = headrace("backfill", "GONE-USD", "ETH-USD", *of(sim, lake))
     assert beside.code == 4
     for word in ("GONE-USD", "404", "partial", "1,200"):
@@ -184,8 +184,8 @@ def test_in_a_process_of_its_own_json_is_one_object_and_a_second_run_finds_nothi
 
 def test_what_somebody_else_is_at_is_left_to_them_before_prefect_is_troubled(sim, lake):
     leases = open_leases(load_settings().lease_location)
-    turns = Turns(leases, "coinbase", "BTC-USD", str(lake))
-    with hold(leases, turns.run("backfill"), run_id="the-other-run", ttl_s=60):
+    product_leases = ProductLeases(leases, "coinbase", "BTC-USD", str(lake))
+    with hold(leases, product_leases.run("backfill"), run_id="the-other-run", ttl_s=60):
         ended = in_a_process(script(), "backfill", "btc-usd", *of(sim, lake), "--json")
     assert ended.code == 3, ended.err
     assert "Prefect" not in ended.err
@@ -199,10 +199,10 @@ def test_what_somebody_else_is_at_is_left_to_them_before_prefect_is_troubled(sim
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no full device")
 def test_a_summary_that_cannot_be_written_is_a_failure(sim, lake):
     leases = open_leases(load_settings().lease_location)
-    turns = Turns(leases, "coinbase", "BTC-USD", str(lake))
+    product_leases = ProductLeases(leases, "coinbase", "BTC-USD", str(lake))
     buffered = {name: text for name, text in os.environ.items() if name != "PYTHONUNBUFFERED"}
     with (
-        hold(leases, turns.run("backfill"), run_id="the-other-run"),
+        hold(leases, product_leases.run("backfill"), run_id="the-other-run"),
         Path("/dev/full").open("w") as full,
     ):
         done = subprocess.run(
@@ -221,17 +221,17 @@ def test_a_summary_that_cannot_be_written_is_a_failure(sim, lake):
 @pytest.mark.parametrize("sign", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=LONG)])
 def test_a_signal_while_prefect_is_loaded_gives_the_lease_back(sim, lake, sign):
     leases = open_leases(load_settings().lease_location)
-    name = Turns(leases, "coinbase", "BTC-USD", str(lake)).run("backfill")
+    name = ProductLeases(leases, "coinbase", "BTC-USD", str(lake)).run("backfill")
     command = map(str, (script(), "backfill", "BTC-USD", *of(sim, lake), "--json"))
     process = subprocess.Popen(
         list(command), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
-    wait_until(lambda: leases.state(name).standing is Standing.HELD, process)
+    wait_until(lambda: leases.state(name).status is LeaseStatus.HELD, process)
     process.send_signal(sign)
     end = ended(process)
     assert end.code == 130, end.errors
     # A holder that died without a word would be DEAD here, and on DynamoDB, held for a minute.
-    assert leases.state(name).standing is Standing.FREE
+    assert leases.state(name).status is LeaseStatus.FREE
 
 
 @pytest.fixture

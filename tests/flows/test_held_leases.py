@@ -13,9 +13,10 @@ from support.looker import SECRET
 from support.pulls import run_backfill
 
 from headrace.cli.exits import Exit, exit_of_report
+from headrace.lake.names import location_digest
 from headrace.leases import hold, open_leases
 from headrace.looker.extract.request import vault_lease
-from headrace.pull.product_leases import Turns, lake_tag
+from headrace.pull.product_leases import ProductLeases
 from headrace.settings import load_settings
 from headrace.sim import SimulatedExchange
 from headrace.sim.looker import SimulatedLooker
@@ -38,8 +39,10 @@ def _pull(tmp_path: Path, flow: str) -> Iterator[tuple[str, dict[str, Any]]]:
             run_backfill(sim, lake, ["BTC-USD"], pages_per_chunk=1)
             next(lake.rglob("part-*.parquet")).write_bytes(b"")
             asked |= {"heal": True}
-        turns = Turns(_leases(), "coinbase", "BTC-USD", str(lake))
-        with hold(_leases(), turns.run("ingest" if flow == "ingest" else "backfill"), run_id="x"):
+        product_leases = ProductLeases(_leases(), "coinbase", "BTC-USD", str(lake))
+        with hold(
+            _leases(), product_leases.run("ingest" if flow == "ingest" else "backfill"), run_id="x"
+        ):
             yield flow, asked
 
 
@@ -61,7 +64,7 @@ def _looker(
 @contextmanager
 def _log(tmp_path: Path, flow: str, **more: str) -> Iterator[tuple[str, dict[str, Any]]]:
     store = tmp_path / "sot"
-    with hold(_leases(), f"sot@{lake_tag(str(store))}:write", run_id="x"):
+    with hold(_leases(), f"sot@{location_digest(str(store))}:write", run_id="x"):
         yield flow, {"store": str(store), **more}
 
 

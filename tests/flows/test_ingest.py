@@ -8,7 +8,7 @@ from support.pulls import assert_lake_equals_source, coverage, of_product, run_b
 
 from headrace.lake import open_lake
 from headrace.leases import hold, open_leases
-from headrace.pull.product_leases import Turns
+from headrace.pull.product_leases import ProductLeases
 from headrace.run.report import Status
 from headrace.settings import load_settings
 from headrace.sim import Fault, Respond, SimulatedExchange, Stale
@@ -113,13 +113,13 @@ def test_backfill_and_ingest_of_one_product_work_side_by_side(lake):
         thread = threading.Thread(target=contextvars.copy_context().run, args=(backfill,))
         thread.start()
         try:
-            turns = Turns(
+            product_leases = ProductLeases(
                 open_leases(load_settings().lease_location),
                 "coinbase",
                 "BTC-USD",
                 open_lake(str(lake)).location,
             )
-            while not (turns.backfill_is_under_way() and coverage(lake, "BTC-USD")):
+            while not (product_leases.is_backfill_running() and coverage(lake, "BTC-USD")):
                 assert thread.is_alive()
             for _ in range(3):
                 sim.grow("BTC-USD", 1500)
@@ -139,8 +139,8 @@ def test_a_second_run_of_the_kind_ends_at_once_and_touches_nothing(lake):
     with SimulatedExchange("BTC-USD:3000", "ETH-USD:500", seed=7) as sim:
         location = open_lake(str(lake)).location
         leases = open_leases(load_settings().lease_location)
-        turns = Turns(leases, "coinbase", "BTC-USD", location)
-        with hold(leases, turns.run("ingest"), run_id="another", ttl_s=30):
+        product_leases = ProductLeases(leases, "coinbase", "BTC-USD", location)
+        with hold(leases, product_leases.run("ingest"), run_id="another", ttl_s=30):
             summary = ingest(sim, lake, "btc-usd", "ETH-USD")
             receipt = of_product(summary, "BTC-USD")
             assert summary.status is Status.RUNNING_ELSEWHERE

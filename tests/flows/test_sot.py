@@ -13,8 +13,8 @@ from support.metrics import samples
 
 from blocks.sot import BlockHeads, SotStoreBlock
 from headrace.cli.main import main
+from headrace.lake.names import location_digest
 from headrace.leases import hold, open_leases
-from headrace.pull.product_leases import lake_tag
 from headrace.run.report import Status
 from headrace.settings import load_settings
 from headrace.sot.chain import link
@@ -217,7 +217,7 @@ def test_what_cannot_work_is_one_line_and_exit_code_2(
 
 def test_a_second_writer_of_a_store_is_told_so(headrace: Any, source: Path, log: str) -> None:
     leases = open_leases(load_settings().lease_location)
-    name = f"sot@{lake_tag(str(Path(log).absolute()))}:write"
+    name = f"sot@{location_digest(str(Path(log).absolute()))}:write"
     with hold(leases, name, run_id="the-other"):
         ended = headrace("sot", "write", source, "--store", log, "--json")
     assert ended.code == 3

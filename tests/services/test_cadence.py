@@ -54,7 +54,7 @@ def test_sixty_runs_with_a_pause(tmp_path: Path) -> None:
         wait_until(lambda: not set(late(server)) & set(overdue), 60, "the late ones")
         wait_until(lambda: len(ended(server)) >= RUNS, 600, "all runs")
         server.ask("POST", f"/deployments/{deployment(server)['id']}/pause_deployment")
-        wait_until(lambda: not at_work(server), 60, "the last run")
+        wait_until(lambda: not acquire(server), 60, "the last run")
         grown = {name: memory(server)[name] - early[name] for name in early}
         runs = ended(server)
         assert_outcomes(runs)
@@ -87,7 +87,7 @@ def ended(server: Server) -> list[dict]:
     return runs_of(server, state={"type": {"any_": sorted(FINAL)}})
 
 
-def at_work(server: Server) -> list[dict]:
+def acquire(server: Server) -> list[dict]:
     return runs_of(server, state={"type": {"any_": ["RUNNING", "PENDING", "CANCELLING"]}})
 
 

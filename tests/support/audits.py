@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from headrace.audit.auditor import audited
+from headrace.audit.auditor import run_audit
 from headrace.audit.findings import Finding
 from headrace.audit.healing import Healer
 from headrace.audit.report import ProductAudit, Repair
@@ -109,7 +109,7 @@ class Bench:
     def audit(self, newest: int | None = None, *, deep: bool = False) -> ProductAudit:
         """Audit against an exchange whose newest id is `newest`; None: offline."""
         client = None if newest is None else exchange(newest)
-        return audited(self.raw, PRODUCT, checkpoints=self.checkpoints, client=client, deep=deep)
+        return run_audit(self.raw, PRODUCT, checkpoints=self.checkpoints, client=client, deep=deep)
 
     def heal(
         self, *, client: FakeClient | None = None, deep: bool = False, **lost_after: int

@@ -506,11 +506,11 @@ class PullProcess:
 
     def holds_its_lease(self) -> bool:
         """Whether it is true at this moment, whatever the process believes."""
-        return self._holds(self.job.turns.run(self.planner))
+        return self._holds(self.job.product_leases.run(self.planner))
 
     def may_change_the_lake(self) -> bool:
         """Whether it holds the lease of its run, or the turn at sweeping after the run's loss."""
-        return self.holds_its_lease() or self._holds(self.job.turns.upkeep_name)
+        return self.holds_its_lease() or self._holds(self.job.product_leases.upkeep_name)
 
     def _holds(self, name: str) -> bool:
         row = self.world.leases.get(name)
@@ -533,7 +533,7 @@ class PullProcess:
         try:
             if not job.has_work():
                 return job.receipt()
-            with job.turns.at_work(
+            with job.product_leases.acquire(
                 self.planner,
                 self.run_id,
                 ttl_s=TTL_S,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from headrace.audit.auditor import audited
+from headrace.audit.auditor import run_audit
 from headrace.lake import open_lake
 from headrace.lake.digest import content_digest
 from headrace.leases import hold, open_leases
@@ -44,7 +44,7 @@ def test_its_lake_is_complete_and_sound_with_the_same_rows(
     state: Path, expected: dict[str, Any], product: str
 ) -> None:
     lake = open_lake(state / "lake").raw("coinbase")
-    found = audited(
+    found = run_audit(
         lake,
         product,
         checkpoints=FakeCheckpoints(),

@@ -12,14 +12,14 @@ from headrace.errors import ConfigurationError
 from headrace.metrics import MetricsSettingError, parse_sink
 from headrace.pull.request import BLOCK_PREFIX
 from headrace.quota import parse_rates
-from headrace.wire.transport import checked_base_url
+from headrace.wire.transport import check_base_url
 
 
 def check_settings(target: Target) -> Iterator[Finding]:
     """Each setting that has a form, through the parser that a run sends it through."""
     parsers: tuple[tuple[str, str, Callable[[str], object]], ...] = (
         ("HEADRACE_RATE", target.rate, parse_rates),
-        ("HEADRACE_COINBASE_URL", target.base_url, checked_base_url),
+        ("HEADRACE_COINBASE_URL", target.base_url, check_base_url),
         ("HEADRACE_METRICS", target.settings.metrics, parse_sink),
     )
     wrong = False

@@ -12,7 +12,7 @@ from headrace.doctor.runner import Finding, Target, ok, problem, warning
 from headrace.lake.exceptions import ObjectMissing, StoreError, StoreUnavailable
 from headrace.lake.grid import recorded_grid
 from headrace.lake.store import Store
-from headrace.leases import LeaseState, Standing, open_leases
+from headrace.leases import LeaseState, LeaseStatus, open_leases
 from headrace.pull.ledger import EXCHANGE
 
 _CONTENT = b"written by headrace doctor, may be removed\n"
@@ -100,8 +100,8 @@ def check_leases(target: Target) -> Iterator[Finding]:
     """Every lease in the store. What cannot be read is raised and reported."""
     store = open_leases(without_creation(target.settings.lease_location))
     states = store.list()
-    over = [state for state in states if state.standing in (Standing.DEAD, Standing.EXPIRED)]
-    held = [state for state in states if state.standing is Standing.HELD]
+    over = [state for state in states if state.status in (LeaseStatus.DEAD, LeaseStatus.EXPIRED)]
+    held = [state for state in states if state.status is LeaseStatus.HELD]
     for state in over:
         yield _of_dead(state)
     for state in held:
@@ -120,7 +120,7 @@ def without_creation(location: str) -> str:
 
 
 def _of_dead(state: LeaseState) -> Finding:
-    why = "is dead" if state.standing is Standing.DEAD else "has not renewed it in time"
+    why = "is dead" if state.status is LeaseStatus.DEAD else "has not renewed it in time"
     return warning(
         f"{state.name}: its holder ({state.holder}) {why}",
         f"The next run takes it by itself; to do so now: headrace lease release {state.name}",

@@ -10,7 +10,7 @@ from pydantic import SecretStr
 from headrace.errors import ConfigurationError
 from headrace.looker.exceptions import NoCredentials
 from headrace.wire import problem_of_credential
-from headrace.wire.transport import Timeouts, checked_base_url
+from headrace.wire.transport import Timeouts, check_base_url
 
 #: Looker answers slowly by nature: a dashboard of many tiles may take two minutes.
 DEFAULT_TIMEOUTS = Timeouts(connect_s=10.0, read_s=180.0, total_s=300.0)
@@ -67,7 +67,7 @@ def check_looker_url(text: str) -> str:
         ConfigurationError: it is no http or https URL.
     """
     try:
-        return checked_base_url(text)
+        return check_base_url(text)
     except ConfigurationError as error:
         hint = "Give the address of the instance, for example https://company.looker.com:19999"
         raise ConfigurationError(error.message, hint=hint) from error

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, field_validator, model_validator
 
-from headrace.lake.names import lake_tag
+from headrace.lake.names import location_digest
 from headrace.looker.client.connection import check_looker_url
 from headrace.looker.content import TYPES, content_of
 from headrace.paths import real_path
@@ -199,7 +199,7 @@ def vault_lease(path: str | Path) -> str:
 
     One vault has one, however its path is spelled.
     """
-    return f"looker/extract@{lake_tag(str(real_path(path)))}"
+    return f"looker/extract@{location_digest(str(real_path(path)))}"
 
 
 __all__ = ["IN_FOLDERS", "MOST_WORKERS", "ExtractRequest", "default_workers", "vault_lease"]

@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from headrace.audit.auditor import audited
+from headrace.audit.auditor import run_audit
 from headrace.exchange.exceptions import UnknownProduct
 from headrace.lake.exceptions import ObjectMissing
 from headrace.lake.faults import Fault, FaultyStore, denied
@@ -55,7 +55,7 @@ def test_one_request_and_no_row_is_read_but_the_newest(bench: Bench) -> None:
 
     client = exchange(5_000)
     raw = RawLake(Watched(bench.raw.store), "coinbase", bench.raw.grid)
-    found = audited(raw, PRODUCT, checkpoints=bench.checkpoints, client=client)
+    found = run_audit(raw, PRODUCT, checkpoints=bench.checkpoints, client=client)
     assert found.status is Status.DONE
     assert client.cursors == [None]
     assert set(read) == {newest.key}
@@ -64,7 +64,7 @@ def test_one_request_and_no_row_is_read_but_the_newest(bench: Bench) -> None:
 def test_another_history_under_the_same_ids_is_found(bench: Bench) -> None:
     complete(bench)
     client = GivingUp(range(1, 6_001))
-    found = audited(bench.raw, PRODUCT, checkpoints=bench.checkpoints, client=client)
+    found = run_audit(bench.raw, PRODUCT, checkpoints=bench.checkpoints, client=client)
     assert found.status is Status.PARTIAL
     finding = only(found, "another_history")
     assert finding.wrong
@@ -76,7 +76,7 @@ def test_another_history_under_the_same_ids_is_found(bench: Bench) -> None:
 def test_a_newest_page_that_denies_what_is_stored_proves_nothing(bench: Bench, shown) -> None:
     complete(bench)
     client = GivingUp(shown, rows=rows)
-    found = audited(bench.raw, PRODUCT, checkpoints=bench.checkpoints, client=client)
+    found = run_audit(bench.raw, PRODUCT, checkpoints=bench.checkpoints, client=client)
     assert found.status is Status.PARTIAL
     assert "the newest id is not known" in found.error
 
@@ -104,7 +104,7 @@ def test_offline_the_newest_is_the_newest_stored(bench: Bench) -> None:
 def test_what_is_known_is_not_asked_again(bench: Bench) -> None:
     complete(bench)
     client = FakeClient([9_000])
-    found = audited(bench.raw, PRODUCT, checkpoints=bench.checkpoints, client=client, known=5_000)
+    found = run_audit(bench.raw, PRODUCT, checkpoints=bench.checkpoints, client=client, known=5_000)
     assert (found.status, found.newest, client.cursors) == (Status.DONE, 5_000, [])
 
 
@@ -253,7 +253,7 @@ def test_an_exchange_that_does_not_know_the_product(bench: Bench) -> None:
         def page(self, *args: object, **kwargs: object) -> object:
             raise UnknownProduct("the exchange does not know it (404)", product=PRODUCT)
 
-    found = audited(bench.raw, PRODUCT, checkpoints=bench.checkpoints, client=Refusing([1]))
+    found = run_audit(bench.raw, PRODUCT, checkpoints=bench.checkpoints, client=Refusing([1]))
     assert "404" in found.error
     assert (found.status, found.parts, found.asked) == (Status.PARTIAL, 2, False)
 
@@ -272,7 +272,7 @@ def test_a_store_that_fails_is_no_gap(bench: Bench) -> None:
     store = FaultyStore(bench.raw.store)
     store.script("tail", Fault(denied, times=None))
     raw = RawLake(store, "coinbase", bench.raw.grid)
-    found = audited(raw, PRODUCT, checkpoints=bench.checkpoints)
+    found = run_audit(raw, PRODUCT, checkpoints=bench.checkpoints)
     assert (found.status, found.findings) == (Status.FAILED, ())
     assert "scripted refusal" in found.error
 
@@ -281,7 +281,7 @@ def test_a_stop_ends_the_audit_and_is_told(bench: Bench) -> None:
     complete(bench)
     stop = StopEvent()
     stop.set()
-    found = audited(bench.raw, PRODUCT, checkpoints=bench.checkpoints, stop=stop)
+    found = run_audit(bench.raw, PRODUCT, checkpoints=bench.checkpoints, stop=stop)
     assert (found.status, found.error) == (Status.FAILED, "stopped on request")
 
 

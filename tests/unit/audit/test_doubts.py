@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from headrace.audit.auditor import audited
+from headrace.audit.auditor import run_audit
 from headrace.audit.report import ProductAudit, Repair
 from headrace.errors import HeadraceError
 from headrace.lake import Part
@@ -32,7 +32,7 @@ def keep_old(bench: Bench, lo: int, hi: int, ids: Iterable[int]) -> Part:
 
 
 def audit(bench: Bench, client: GivingUp | None = None) -> ProductAudit:
-    return audited(bench.raw, PRODUCT, checkpoints=bench.checkpoints, client=client)
+    return run_audit(bench.raw, PRODUCT, checkpoints=bench.checkpoints, client=client)
 
 
 def heal(bench: Bench, client: GivingUp) -> list[Repair]:
@@ -119,10 +119,10 @@ def test_a_merge_of_old_parts_stays_in_doubt(bench: Bench) -> None:
     old = keep_old(bench, 1, 2_000, range(1, 1_401))
     new = bench.keep(2_001, 4_000, range(2_601, 4_001))
     merged = bench.raw.merge(PRODUCT, [old, new])
-    assert merged.footer.doubtful_holes == ((1_401, 2_600),)
+    assert merged.footer.unproven_holes == ((1_401, 2_600),)
 
 
 def test_a_merge_of_an_old_part_without_holes_does_not(bench: Bench) -> None:
     old = keep_old(bench, 1, 2_000, range(1, 2_001))
     new = bench.keep(2_001, 5_000, range(4_001, 5_001))
-    assert bench.raw.merge(PRODUCT, [old, new]).footer.doubtful_holes == ()
+    assert bench.raw.merge(PRODUCT, [old, new]).footer.unproven_holes == ()

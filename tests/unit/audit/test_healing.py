@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from headrace.audit.healing import HealingRefused
-from headrace.audit.parts import keys_aside
+from headrace.audit.parts import find_set_aside
 from headrace.lake import RawLake
 from headrace.lake.exceptions import StoreUnavailable
 from headrace.lake.faults import Fault, FaultyStore
@@ -38,7 +38,7 @@ def test_an_unreadable_part_is_set_aside_and_its_range_is_missing(bench: Bench) 
     bench.keep(2_001, 3_000)
     bench.path(bad).write_bytes(b"half of a file")
     assert actions(bench) == ["set_aside", "checkpoint_rebuilt"]
-    [key] = keys_aside(bench.raw, PRODUCT)
+    [key] = find_set_aside(bench.raw, PRODUCT)
     assert bench.raw.store.get(key) == b"half of a file"
     assert not key.endswith(".parquet")
     assert all(name.endswith(".parquet") for name in bench.names())
@@ -62,7 +62,7 @@ def test_what_an_earlier_version_set_aside_among_the_parts_is_found_and_moved(
     bench.raw.sweep(PRODUCT)
 
     assert bench.names() == [str(part.name)]
-    [key] = keys_aside(bench.raw, PRODUCT)
+    [key] = find_set_aside(bench.raw, PRODUCT)
     assert key.endswith("/part-000000001001-000000002000.parquet-1f3a9c2e")
     assert bench.raw.store.get(key) == b"half of a file"
     assert kinds(bench.audit()) == ["set_aside"]
@@ -96,7 +96,7 @@ def test_a_piece_that_differs_and_the_part_around_it_are_both_set_aside(bench: B
     bench.keep(1, 1_000)
     assert actions(bench) == ["set_aside"] * 3
     assert bench.names() == []
-    assert len(keys_aside(bench.raw, PRODUCT)) == 3
+    assert len(find_set_aside(bench.raw, PRODUCT)) == 3
 
 
 def test_overlaps_with_the_same_trades_are_cut(bench: Bench) -> None:
@@ -269,7 +269,7 @@ def ailing(bench: Bench) -> None:
 def healed_and_whole(bench: Bench) -> None:
     bench.heal()
     assert bench.ids() == list(range(1, 2_001))
-    assert [key.rpartition("/")[2] for key in keys_aside(bench.raw, PRODUCT)] == [
+    assert [key.rpartition("/")[2] for key in find_set_aside(bench.raw, PRODUCT)] == [
         "part-000000002001-000000003000.parquet-2d711642b726b044"
     ]
     assert bench.names() == [

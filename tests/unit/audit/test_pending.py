@@ -6,8 +6,8 @@ from datetime import datetime
 
 import pytest
 
-from headrace.audit.auditor import audited
-from headrace.audit.coverage import pending_of
+from headrace.audit.auditor import run_audit
+from headrace.audit.coverage import find_pending
 from headrace.audit.report import ProductAudit
 from headrace.coverage import EMPTY, IntervalSet
 from headrace.run.report import Status
@@ -29,7 +29,7 @@ def audit(
 ) -> tuple[ProductAudit, FakeClient]:
     """Audit with trades from the one with the id `since` on within the lag."""
     client = client or exchange(NEWEST)
-    found = audited(
+    found = run_audit(
         bench.raw,
         PRODUCT,
         checkpoints=bench.checkpoints,
@@ -119,11 +119,11 @@ class OnlyTheNewest(FakeClient):
 )
 def test_the_border_lies_where_the_time_says(missing: tuple, since: int) -> None:
     ids = IntervalSet(missing)
-    found = pending_of(exchange(NEWEST), PRODUCT, ids, traded_at(since))
+    found = find_pending(exchange(NEWEST), PRODUCT, ids, traded_at(since))
     assert found == ids & IntervalSet.of((since, 30_000))
 
 
 def test_nothing_is_pending_of_nothing() -> None:
     client = FakeClient(range(1, 10))
-    assert pending_of(client, PRODUCT, EMPTY, traded_at(1)) == EMPTY
+    assert find_pending(client, PRODUCT, EMPTY, traded_at(1)) == EMPTY
     assert client.cursors == []

@@ -73,6 +73,6 @@ def test_markdown_tells_before_and_after_and_takes_no_markup_from_outside(bench:
 def test_an_error_that_many_products_met_is_one_line(bench: Bench) -> None:
     told = report(bench)
     away = [ProductAudit(name, Status.FAILED, error="the host is away") for name in ("A", "B")]
-    alone = ProductAudit("C", Status.FAILED, error="C: its part cannot be read")
-    several = replace(told, products=(*away, alone))
+    acquire_all = ProductAudit("C", Status.FAILED, error="C: its part cannot be read")
+    several = replace(told, products=(*away, acquire_all))
     assert several.remarks() == ["A, B: the host is away", "C: its part cannot be read"]

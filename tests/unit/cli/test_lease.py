@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from headrace.cli.lease import app
 from headrace.errors import ConfigurationError
-from headrace.leases import LeaseHeld, LeaseLost, SqliteLeases, Standing
+from headrace.leases import LeaseHeld, LeaseLost, LeaseStatus, SqliteLeases
 from headrace.leases.machine import ThisMachine
 from headrace.leases.model import Process
 
@@ -97,31 +97,31 @@ def test_another_store(tmp_path: Path) -> None:
 
 
 def test_the_dead_are_released_after_a_yes(store: SqliteLeases, of_the_dead: str) -> None:
-    assert [state.standing for state in store.list()] == [Standing.DEAD]
+    assert [state.status for state in store.list()] == [LeaseStatus.DEAD]
     released = as_json("release", of_the_dead, "--yes")
     assert released["name"] == NAME
     assert released["released"]["run_id"] == "dead"
-    assert [state.standing for state in store.list()] == [Standing.FREE]
+    assert [state.status for state in store.list()] == [LeaseStatus.FREE]
 
 
 def test_nobody_is_released_without_an_answer(store: SqliteLeases, of_the_dead: str) -> None:
     error = fails("release", of_the_dead)
     assert isinstance(error, ConfigurationError)
     assert "its process is gone" in str(error)
-    assert [state.standing for state in store.list()] == [Standing.DEAD]
+    assert [state.status for state in store.list()] == [LeaseStatus.DEAD]
 
 
-@pytest.mark.parametrize(("answer", "standing"), [("n", Standing.DEAD), ("y", Standing.FREE)])
+@pytest.mark.parametrize(("answer", "status"), [("n", LeaseStatus.DEAD), ("y", LeaseStatus.FREE)])
 def test_a_person_is_asked(
     store: SqliteLeases,
     of_the_dead: str,
     monkeypatch: pytest.MonkeyPatch,
     answer: str,
-    standing: Standing,
+    status: LeaseStatus,
 ) -> None:
     monkeypatch.setattr("headrace.cli.common.has_terminal", lambda: True)
     CliRunner().invoke(app, ["release", of_the_dead], input=answer)
-    assert [state.standing for state in store.list()] == [standing]
+    assert [state.status for state in store.list()] == [status]
 
 
 def test_the_living_keep_theirs_unless_forced(store: SqliteLeases) -> None:

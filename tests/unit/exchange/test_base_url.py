@@ -4,7 +4,7 @@ import pytest
 
 from headrace.errors import ConfigurationError
 from headrace.quota import QuotaConfig
-from headrace.wire.transport import checked_base_url, quota_name
+from headrace.wire.transport import check_base_url, quota_name
 
 
 @pytest.mark.parametrize(
@@ -21,8 +21,8 @@ from headrace.wire.transport import checked_base_url, quota_name
     ],
 )
 def test_every_spelling_of_a_server_is_one(text, url):
-    assert checked_base_url(text) == url
-    assert checked_base_url(url) == url
+    assert check_base_url(text) == url
+    assert check_base_url(url) == url
 
 
 def test_two_spellings_share_one_quota():
@@ -42,11 +42,11 @@ def test_two_spellings_share_one_quota():
 )  # fmt: skip
 def test_what_is_no_address_is_refused_before_anything_is_sent(text):
     with pytest.raises(ConfigurationError, match="base_url"):
-        checked_base_url(text)
+        check_base_url(text)
 
 
 @pytest.mark.parametrize("scheme", ["http", "ftp", "htp:/"])
 def test_a_password_is_refused_and_not_repeated(scheme):
     with pytest.raises(ConfigurationError) as refused:
-        checked_base_url(f"{scheme}://user:hunter2@host")
+        check_base_url(f"{scheme}://user:hunter2@host")
     assert "hunter2" not in str(refused.value)

@@ -17,7 +17,7 @@ from headrace.errors import ConfigurationError
 from headrace.exchange.products import canonical_products
 from headrace.pull.request import parse_moment, parse_span
 from headrace.quota import parse_rates
-from headrace.wire.transport import checked_base_url
+from headrace.wire.transport import check_base_url
 
 PROJECT = Path(__file__).parents[3]
 DEPLOYMENTS = yaml.safe_load((PROJECT / "prefect.yaml").read_text())["deployments"]
@@ -148,9 +148,9 @@ CHECKS = [
     ("rate", parse_rates, "10/s, 100/m"),
     ("rate", parse_rates, "1/500ms"),
     ("rate", parse_rates, "None"),
-    ("base_url", checked_base_url, "http://127.0.0.1:8080"),
-    ("base_url", checked_base_url, "HTTPS://api.example.com/v1/"),
-    ("base_url", checked_base_url, "http://[::1]:80"),
+    ("base_url", check_base_url, "http://127.0.0.1:8080"),
+    ("base_url", check_base_url, "HTTPS://api.example.com/v1/"),
+    ("base_url", check_base_url, "http://[::1]:80"),
 ]
 
 

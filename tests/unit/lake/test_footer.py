@@ -35,8 +35,8 @@ def test_a_footer_of_an_older_version_proves_no_hole() -> None:
     fields = msgspec.json.decode(FOOTER.encode()[FOOTER_KEY])
     del fields["holes_proven"]
     old = decode_footer({FOOTER_KEY: msgspec.json.encode(fields)}, "here")
-    assert old.doubtful_holes == old.long_holes == ((10, 4_000),)
-    assert decode_footer(changed(holes_proven=True), "here").doubtful_holes == ()
+    assert old.unproven_holes == old.long_holes == ((10, 4_000),)
+    assert decode_footer(changed(holes_proven=True), "here").unproven_holes == ()
 
 
 def test_a_later_addition_of_the_same_version_is_passed_over() -> None:

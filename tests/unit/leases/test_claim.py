@@ -14,9 +14,9 @@ import pytest
 from headrace.leases import (
     LeaseHeld,
     LeaseLost,
+    LeaseStatus,
     LeaseStoreUnavailable,
     SqliteLeases,
-    Standing,
     claim,
     hold,
 )
@@ -46,7 +46,7 @@ def test_the_run_gets_the_lease_that_was_claimed_and_is_named_from_then_on(
             lease.check()
             with pytest.raises(LeaseHeld, match="run the-run"):
                 leases.acquire(NAME, run_id="another", ttl_s=60)
-        assert leases.state(NAME).standing is Standing.FREE
+        assert leases.state(NAME).status is LeaseStatus.FREE
 
 
 def test_it_is_for_one_run_only_and_for_no_other_name(leases: SqliteLeases) -> None:
@@ -60,13 +60,13 @@ def test_it_is_for_one_run_only_and_for_no_other_name(leases: SqliteLeases) -> N
         ):
             pass
         with hold(leases, NAME, run_id="the-next"):
-            assert leases.state(NAME).standing is Standing.HELD
+            assert leases.state(NAME).status is LeaseStatus.HELD
 
 
 def test_what_no_run_asked_for_is_given_back(leases: SqliteLeases) -> None:
     with claim(leases, NAME):
         pass
-    assert leases.state(NAME).standing is Standing.FREE
+    assert leases.state(NAME).status is LeaseStatus.FREE
     with hold(leases, NAME, run_id="the-run") as lease:
         assert lease.token == token_of(leases)
 
@@ -108,7 +108,7 @@ def test_a_claim_that_somebody_else_took_over_is_held_by_them(leases: SqliteLeas
         leases.acquire(NAME, run_id="another", ttl_s=60)
         with pytest.raises(LeaseHeld, match="run another"), hold(leases, NAME, run_id="the-run"):
             pass
-    assert leases.state(NAME).standing is Standing.HELD
+    assert leases.state(NAME).status is LeaseStatus.HELD
 
 
 def test_losing_it_after_that_is_told_to_the_run(leases: SqliteLeases) -> None:
@@ -131,7 +131,7 @@ def test_a_store_that_does_not_answer_leaves_nothing_behind(
             trouble.setattr(SqliteLeases, "renew", refuse)
             with pytest.raises(LeaseStoreUnavailable), hold(leases, NAME, run_id="the-run"):
                 pass
-        assert leases.state(NAME).standing is Standing.FREE
+        assert leases.state(NAME).status is LeaseStatus.FREE
 
 
 def test_a_forked_child_does_not_take_it_for_its_own(leases: SqliteLeases) -> None:
@@ -214,10 +214,10 @@ with claim(store, "used"), hold(store, "used", run_id="the-run"), claim(store, "
 
 def test_a_process_that_leaves_gives_back_what_no_run_has(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", GIVES_BACK, str(tmp_path)], check=True, timeout=30)
-    found = {state.name: state.standing for state in SqliteLeases(tmp_path).list()}
+    found = {state.name: state.status for state in SqliteLeases(tmp_path).list()}
     # What is used is for the run to give back, which was killed here.
     assert found == {
-        "used": Standing.DEAD,
-        "unused": Standing.FREE,
-        "on-its-way": Standing.FREE,
+        "used": LeaseStatus.DEAD,
+        "unused": LeaseStatus.FREE,
+        "on-its-way": LeaseStatus.FREE,
     }

@@ -12,9 +12,9 @@ import pytest
 from headrace.leases import (
     LeaseHeld,
     LeaseLost,
+    LeaseStatus,
     LeaseStoreUnavailable,
     SqliteLeases,
-    Standing,
     hold,
 )
 from headrace.leases.lease import Lease, Renewal
@@ -250,7 +250,7 @@ def test_the_block_ends_with_the_lease_given_back(store: FlakyLeases) -> None:
     with pytest.raises(KeyError):
         work()
     assert seen == [[f"lease-renewal {NAME}"]]
-    assert store.list()[0].standing is Standing.FREE
+    assert store.list()[0].status is LeaseStatus.FREE
     assert renewal_threads() == []
 
 
@@ -263,7 +263,7 @@ def test_a_thread_that_cannot_be_started_costs_no_lease(
     monkeypatch.setattr(threading.Thread, "start", refuse)
     with pytest.raises(RuntimeError, match="new thread"), hold(store, NAME, run_id="one"):
         pytest.fail("the block was entered")
-    assert store.list()[0].standing is Standing.FREE
+    assert store.list()[0].status is LeaseStatus.FREE
 
 
 def test_a_store_that_is_gone_at_the_end_does_not_fail_the_work(
@@ -301,7 +301,7 @@ def test_a_takeover_is_logged_with_its_victim(
 ) -> None:
     machine.passed_s = TTL_S
     with hold(store, NAME, run_id="two", machine=machine) as lease:
-        assert lease.predecessor == (grant.holder, Standing.EXPIRED)
+        assert lease.predecessor == (grant.holder, LeaseStatus.EXPIRED)
     assert "that of a pid 1 run one since" in caplog.text
 
 
@@ -316,7 +316,7 @@ def test_a_forked_child_does_not_give_the_lease_back(
             context.__enter__()
             child.setattr(os, "getpid", lambda: parent + 1)
             context.__exit__(None, None, None)
-        assert {s.name: s.standing for s in store.list()}["other"] is Standing.HELD
+        assert {s.name: s.status for s in store.list()}["other"] is LeaseStatus.HELD
         lease.check()
 
 

@@ -67,7 +67,7 @@ def test_a_change_that_never_ends_is_not_waited_for(
     store: LocalStore, leases: SqliteLeases, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_PATIENCE_S", 0.0)
-    name = f"coinbase/products@{module.lake_tag(store.location)}"
+    name = f"coinbase/products@{module.location_digest(store.location)}"
     with hold(leases, name, run_id="another"), pytest.raises(LeaseHeld, match="another"):
         add(store, leases, ["A-USD"])
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from headrace.lake.exceptions import LakeUnusable
-from headrace.leases import LeaseHeld, SqliteLeases, Standing, hold
-from headrace.pull.admission import admission, refused
-from headrace.pull.product_leases import Turns
+from headrace.leases import LeaseHeld, LeaseStatus, SqliteLeases, hold
+from headrace.pull.admission import admission, summarize_refusal
+from headrace.pull.product_leases import ProductLeases
 from headrace.pull.request import PullRequest
 from headrace.run.report import Status
 
@@ -34,26 +34,26 @@ def admitted(request, leases):
     return admission(request, leases=str(leases.path.parent), ttl_s=60)
 
 
-def turns_of(leases, product, lake):
-    return Turns(leases, "coinbase", product, lake)
+def product_leases_of(leases, product, lake):
+    return ProductLeases(leases, "coinbase", product, lake)
 
 
 def held_by_another(leases, product, lake, *, planner="backfill"):
-    return hold(leases, turns_of(leases, product, lake).run(planner), run_id="another")
+    return hold(leases, product_leases_of(leases, product, lake).run(planner), run_id="another")
 
 
-def standing(leases, product, lake):
-    return leases.state(turns_of(leases, product, lake).run("backfill")).standing
+def status(leases, product, lake):
+    return leases.state(product_leases_of(leases, product, lake).run("backfill")).status
 
 
 def test_what_is_free_is_taken_for_the_run_and_given_back(leases, lake):
     with admitted(request_for("BTC-USD", lake=lake), leases) as others:
         assert others == {}
-        assert standing(leases, "BTC-USD", lake) is Standing.HELD
-        turns = turns_of(leases, "BTC-USD", lake)
-        with turns.at_work("backfill", "the-run", ttl_s=60) as lease:
+        assert status(leases, "BTC-USD", lake) is LeaseStatus.HELD
+        product_leases = product_leases_of(leases, "BTC-USD", lake)
+        with product_leases.acquire("backfill", "the-run", ttl_s=60) as lease:
             lease.check()
-    assert standing(leases, "BTC-USD", lake) is Standing.FREE
+    assert status(leases, "BTC-USD", lake) is LeaseStatus.FREE
 
 
 def test_however_product_and_lake_are_spelled(leases, lake, tmp_path, monkeypatch):
@@ -75,7 +75,7 @@ def test_the_other_kind_of_run_and_another_lake_are_no_hindrance(leases, lake):
 
 
 def standings(leases, products, lake):
-    return [standing(leases, product, lake).value for product in products]
+    return [status(leases, product, lake).value for product in products]
 
 
 def test_products_whose_turn_comes_later_are_left_to_whoever_comes_first(leases, lake):
@@ -127,7 +127,7 @@ def test_the_summary_of_a_run_that_did_not_begin_names_every_holder(leases, lake
             others_at_work.enter_context(held_by_another(leases, product, lake))
         with admitted(request, leases) as others:
             assert all(isinstance(other, LeaseHeld) for other in others.values())
-            summary = refused(request, others, elapsed_s=0.25)
+            summary = summarize_refusal(request, others, elapsed_s=0.25)
     said = summary.as_json()
     assert (said["run"], said["status"], said["requests"]) == (None, "running_elsewhere", 0)
     assert said["quota"] == {"name": "127.0.0.1:1", "rates": "10/s", "used_share": None}
@@ -138,4 +138,4 @@ def test_the_summary_of_a_run_that_did_not_begin_names_every_holder(leases, lake
 def test_the_exchange_may_be_a_saved_one(leases, lake):
     request = request_for("A-USD", lake=lake, base_url="block:theirs")
     with held_by_another(leases, "A-USD", lake), admitted(request, leases) as others:
-        assert refused(request, others, elapsed_s=0).costs.quota.name == "block:theirs"
+        assert summarize_refusal(request, others, elapsed_s=0).costs.quota.name == "block:theirs"

@@ -87,7 +87,7 @@ class Place:
         )
         sizing = Sizing(cell_pages=128, in_flight=1, pool=1, pages_per_chunk=pages_per_chunk)
         refreshes = bool(asked.get("full_refresh"))
-        with job.turns.at_work("backfill", "me", ttl_s=60, replaces=refreshes) as lease:
+        with job.product_leases.acquire("backfill", "me", ttl_s=60, replaces=refreshes) as lease:
             job.prepare(lease)
             for chunk in job.chunks(sizing):
                 if not job.stop.is_set():

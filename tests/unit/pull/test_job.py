@@ -71,7 +71,7 @@ def saved(job):
 
 
 def test_a_part_that_was_stored_but_not_told_yet_does_not_blind_the_last_commit(job, leases):
-    with hold(leases, job.turns.run("backfill"), run_id="me", ttl_s=60) as lease:
+    with hold(leases, job.product_leases.run("backfill"), run_id="me", ttl_s=60) as lease:
         job.prepare(lease)
         receipts = []
         for chunk in job.chunks(ONE_PAGE):
@@ -86,7 +86,7 @@ def test_a_part_that_was_stored_but_not_told_yet_does_not_blind_the_last_commit(
 
 
 def test_a_lease_whose_token_does_not_exceed_the_checkpoints_is_not_worked_under(job, leases):
-    name = job.turns.run("backfill")
+    name = job.product_leases.run("backfill")
     with hold(leases, name, run_id="me", ttl_s=60) as lease:
         job.prepare(lease)
         job.commit()
@@ -112,7 +112,7 @@ def test_a_lease_whose_token_does_not_exceed_the_checkpoints_is_not_worked_under
 
 def test_a_checkpoint_is_saved_only_if_it_says_something_else_than_before(job, leases):
     for _ in range(3):
-        with hold(leases, job.turns.run("backfill"), run_id="me", ttl_s=60) as lease:
+        with hold(leases, job.product_leases.run("backfill"), run_id="me", ttl_s=60) as lease:
             job.prepare(lease)
             job.commit()
             job.commit(last=True)
@@ -129,7 +129,7 @@ class Under:
 
 
 def test_a_lake_that_cannot_be_counted_is_told_and_not_raised(job, lake, leases):
-    with hold(leases, job.turns.run("backfill"), run_id="me", ttl_s=60) as lease:
+    with hold(leases, job.product_leases.run("backfill"), run_id="me", ttl_s=60) as lease:
         job.prepare(lease)
         for chunk in job.chunks(ONE_PAGE):
             receipt = job.fetch(chunk)
@@ -157,7 +157,7 @@ def test_trades_that_another_stores_while_the_books_are_opened_count_once(
         return names
 
     monkeypatch.setattr(RawLake, "coverage", look_and_let_another_store)
-    with hold(leases, job.turns.run("backfill"), run_id="me", ttl_s=60) as lease:
+    with hold(leases, job.product_leases.run("backfill"), run_id="me", ttl_s=60) as lease:
         job.prepare(lease)
         for chunk in job.chunks(ONE_PAGE):
             job.keep(job.fetch(chunk))
@@ -207,7 +207,7 @@ def pulled(lake, leases):
 
 
 def pull_completely(job, leases):
-    name = job.turns.run("ingest")
+    name = job.product_leases.run("ingest")
     with hold(leases, name, run_id="me", ttl_s=60, above=job.noted_token) as lease:
         job.prepare(lease)
         for chunk in job.chunks(ONE_PAGE):
@@ -257,7 +257,7 @@ def test_a_run_at_the_product_is_found_before_anything_is_asked(pulled, leases):
     job = pulled()
     job.exchange.cursors.clear()
     with (
-        hold(leases, job.turns.run("ingest"), run_id="other", ttl_s=60),
+        hold(leases, job.product_leases.run("ingest"), run_id="other", ttl_s=60),
         pytest.raises(LeaseHeld),
     ):
         job.has_work()
@@ -266,10 +266,10 @@ def test_a_run_at_the_product_is_found_before_anything_is_asked(pulled, leases):
 
 def test_a_lease_that_was_claimed_for_the_run_is_given_back_when_there_is_no_work(pulled, leases):
     job = pulled()
-    with job.turns.claimed("ingest", ttl_s=60):
+    with job.product_leases.claim("ingest", ttl_s=60):
         assert not job.has_work()
-        job.turns.check_free("ingest")
-        with hold(leases, job.turns.run("ingest"), run_id="other", ttl_s=60):
+        job.product_leases.check_free("ingest")
+        with hold(leases, job.product_leases.run("ingest"), run_id="other", ttl_s=60):
             pass
 
 

@@ -207,7 +207,7 @@ def test_a_chunk_that_finds_no_room_stores_what_it_has_and_goes_on(make_job, lak
     ids = range(1, 16_001, step)
     memory = Watching(5 * PAGE_BYTES)
     job = make_job(ids, memory)
-    with job.turns.at_work("backfill", "me", ttl_s=60) as lease:
+    with job.product_leases.acquire("backfill", "me", ttl_s=60) as lease:
         job.prepare(lease)
         (chunk,) = job.chunks(chunk_of(16))
         receipt = job.fetch(chunk)
@@ -226,14 +226,14 @@ def test_a_chunk_that_finds_no_room_stores_what_it_has_and_goes_on(make_job, lak
 
 def test_a_product_without_trades_expects_pages_as_any_other(make_job):
     job = make_job([], MemoryBudget())
-    with job.turns.at_work("backfill", "me", ttl_s=60) as lease:
+    with job.product_leases.acquire("backfill", "me", ttl_s=60) as lease:
         job.prepare(lease)
         assert list(job.chunks(chunk_of(16))) == []
 
 
 def test_with_room_it_is_one_part_and_no_request_more(make_job, lake):
     job = make_job(range(1, 16_001), MemoryBudget())
-    with job.turns.at_work("backfill", "me", ttl_s=60) as lease:
+    with job.product_leases.acquire("backfill", "me", ttl_s=60) as lease:
         job.prepare(lease)
         before = job._client.requests
         for chunk in job.chunks(chunk_of(16)):
@@ -245,7 +245,7 @@ def test_with_room_it_is_one_part_and_no_request_more(make_job, lake):
 def test_a_stop_while_a_chunk_waits_is_a_stop_of_the_chunk(make_job):
     memory = MemoryBudget(PAGE_BYTES)
     job = make_job(range(1, 3_001), memory)
-    with job.turns.at_work("backfill", "me", ttl_s=60) as lease, ExitStack() as held:
+    with job.product_leases.acquire("backfill", "me", ttl_s=60) as lease, ExitStack() as held:
         job.prepare(lease)
         (chunk, *_) = job.chunks(chunk_of(1))
         held.enter_context(memory.reserved(PAGE_BYTES, StopEvent()))
@@ -256,7 +256,7 @@ def test_a_stop_while_a_chunk_waits_is_a_stop_of_the_chunk(make_job):
 def test_a_stop_while_a_merge_waits_leaves_the_merge_and_commits(make_job, lake):
     memory = MemoryBudget()
     job = make_job(range(1, 128_001), memory)
-    with job.turns.at_work("backfill", "me", ttl_s=60) as lease, ExitStack() as held:
+    with job.product_leases.acquire("backfill", "me", ttl_s=60) as lease, ExitStack() as held:
         job.prepare(lease)
         for chunk in job.chunks(chunk_of(64)):
             job.keep(job.fetch(chunk))
@@ -272,7 +272,7 @@ def test_large_pages_make_small_chunks(make_job):
     job._page_bytes = 20 * PAGE_BYTES
     sizing = Sizing(cell_pages=128, in_flight=5, pool=5)
     assert sizing.most > 8
-    with job.turns.at_work("backfill", "me", ttl_s=60) as lease:
+    with job.product_leases.acquire("backfill", "me", ttl_s=60) as lease:
         job.prepare(lease)
         job._page_bytes = 20 * PAGE_BYTES
         assert max(chunk.pages for chunk in job.chunks(sizing)) <= 8

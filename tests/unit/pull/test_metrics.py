@@ -118,9 +118,9 @@ def test_every_opening_counts_and_nothing_else_of_a_breaker(world):
 
 def test_the_newest_trade_is_asked_for_once_per_publication_after_a_commit(world):
     for _ in range(50):
-        world.metrics.told("committed", {"product": "BTC-USD"})
-    world.metrics.told("gap", {"product": "ETH-USD"})
-    world.metrics.told("committed", {"product": "NEW-USD"})
+        world.metrics.on_event("committed", {"product": "BTC-USD"})
+    world.metrics.on_event("gap", {"product": "ETH-USD"})
+    world.metrics.on_event("committed", {"product": "NEW-USD"})
     metrics = world.published()
 
     assert metrics["newest_timestamp_seconds", "BTC-USD"] == 500.0
@@ -132,8 +132,8 @@ def test_the_newest_trade_is_asked_for_once_per_publication_after_a_commit(world
 
 def test_the_newest_trade_of_an_unchanged_product_is_not_asked_for(world):
     newest = datetime.fromtimestamp(700, UTC)
-    world.metrics.told("unchanged", {"product": "BTC-USD", "newest_at": newest})
-    world.metrics.told("unchanged", {"product": "NEW-USD", "newest_at": None})
+    world.metrics.on_event("unchanged", {"product": "BTC-USD", "newest_at": newest})
+    world.metrics.on_event("unchanged", {"product": "NEW-USD", "newest_at": None})
     metrics = world.published()
 
     assert metrics["newest_timestamp_seconds", "BTC-USD"] == 700.0
@@ -143,7 +143,7 @@ def test_the_newest_trade_of_an_unchanged_product_is_not_asked_for(world):
 
 def test_a_lake_that_fails_costs_the_age_alone(world):
     world.lake.failing = True
-    world.metrics.told("committed", {"product": "BTC-USD"})
+    world.metrics.on_event("committed", {"product": "BTC-USD"})
     world.stats.sent("BTC-USD")
 
     assert world.published()["requests", "BTC-USD"] == 1
@@ -182,7 +182,7 @@ def test_a_run_that_was_stopped_ended_as_that(world):
 
 def test_every_figure_of_the_catalogue_is_fed(world):
     world.metrics.ended(summary(ProductReceipt("BTC-USD", Status.DONE, range=(1, 2))))
-    world.metrics.told("committed", {"product": "BTC-USD"})
+    world.metrics.on_event("committed", {"product": "BTC-USD"})
     world.stats.sent("BTC-USD")
     world.rows = {"BTC-USD": 1}
 

@@ -12,14 +12,14 @@ from headrace.lake.exceptions import PartUnreadable
 from headrace.leases import LeaseHeld, LeaseLost, SqliteLeases, hold
 from headrace.pull.checkpoints import Checkpoint
 from headrace.pull.exceptions import CheckpointTooNew, CheckpointUnreadable, NothingToRebuild
-from headrace.pull.product_leases import Turns
+from headrace.pull.product_leases import ProductLeases
 from headrace.pull.rebuild import from_lake, rebuild
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
 
-def turns_of(leases):
-    return Turns(leases, "coinbase", "BTC-USD", "here")
+def product_leases_of(leases):
+    return ProductLeases(leases, "coinbase", "BTC-USD", "here")
 
 
 class Kept:
@@ -60,7 +60,7 @@ def rebuilt(lake, kept, leases, **more):
         lake,
         "BTC-USD",
         checkpoints=kept,
-        turns=turns_of(leases),
+        product_leases=product_leases_of(leases),
         run_id="me",
         ttl_s=60,
         now=NOW,
@@ -140,7 +140,7 @@ def test_a_part_that_cannot_be_read_leaves_the_checkpoint_as_it_is(lake, leases)
 def test_nothing_is_saved_while_a_run_is_under_way(lake, leases, planner):
     put(lake, 1, 1000, range(1, 1001))
     kept = Kept()
-    name = turns_of(leases).run(planner)
+    name = product_leases_of(leases).run(planner)
     with hold(leases, name, run_id="other", ttl_s=60), pytest.raises(LeaseHeld):
         rebuilt(lake, kept, leases)
     assert not kept.saved
@@ -152,7 +152,7 @@ def test_nothing_is_saved_once_a_lease_was_taken_away(lake, leases, planner):
 
     class Robbed(Kept):
         def load(self, source, product):
-            leases.force_release(turns_of(leases).run(planner))
+            leases.force_release(product_leases_of(leases).run(planner))
 
     kept = Robbed()
     with pytest.raises(LeaseLost):

@@ -101,7 +101,7 @@ def refresh(
 ):
     """One refresh; its job, and the requests that it took. May be asked to stop after a chunk."""
     job = new_job(folder, lake, **asked)
-    with job.turns.at_work("backfill", "me", ttl_s=60, replaces=True) as lease:
+    with job.product_leases.acquire("backfill", "me", ttl_s=60, replaces=True) as lease:
         job.prepare(lease)
         for number, chunk in enumerate(job.chunks(sizing(pages_per_chunk))):
             if number == stop_after:
@@ -164,7 +164,7 @@ def test_parts_are_not_merged_while_they_are_replaced(tmp_path, lake) -> None:
         keep(lake, lo, lo + 999)
     before = lake.coverage(PRODUCT)
     job = new_job(tmp_path, lake, from_id=10_001, to_id=20_000)
-    with job.turns.at_work("backfill", "me", ttl_s=60, replaces=True) as lease:
+    with job.product_leases.acquire("backfill", "me", ttl_s=60, replaces=True) as lease:
         job.prepare(lease)
         for chunk in reversed(list(job.chunks(sizing(1)))):
             job.keep(job.fetch(chunk))
@@ -189,20 +189,20 @@ def test_a_piece_beside_a_part_that_is_replaced_goes_first(tmp_path, lake) -> No
 
 
 def test_who_replaces_parts_and_who_merges_them_keep_each_other_out(tmp_path, lake) -> None:
-    turns = new_job(tmp_path, lake).turns
-    with turns.at_work("backfill", "me", ttl_s=60, replaces=True):
-        with turns.upkeep("another") as ours:
+    product_leases = new_job(tmp_path, lake).product_leases
+    with product_leases.acquire("backfill", "me", ttl_s=60, replaces=True):
+        with product_leases.acquire_upkeep("another") as ours:
             assert not ours
-        with turns.at_work("ingest", "another", ttl_s=60):
+        with product_leases.acquire("ingest", "another", ttl_s=60):
             pass
-    with turns.upkeep("another") as ours:
+    with product_leases.acquire_upkeep("another") as ours:
         assert ours
         with (
             pytest.raises(LeaseHeld, match="run another"),
-            turns.at_work("backfill", "me", ttl_s=60, replaces=True),
+            product_leases.acquire("backfill", "me", ttl_s=60, replaces=True),
         ):
             pass
-        with turns.at_work("backfill", "me", ttl_s=60):
+        with product_leases.acquire("backfill", "me", ttl_s=60):
             pass
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from headrace.audit.auditor import audited
+from headrace.audit.auditor import run_audit
 from headrace.exchange.pages import Outline, Page
 from headrace.exchange.planning import Sizing
 from headrace.exchange.proof import Check, unchecked
@@ -103,7 +103,7 @@ def pull(
         progress=pull_progress(),
         stop=StopEvent(),
     )
-    with hold(leases, job.turns.run(request.planner), run_id="run", ttl_s=60) as lease:
+    with hold(leases, job.product_leases.run(request.planner), run_id="run", ttl_s=60) as lease:
         job.prepare(lease)
         for chunk in job.chunks(SIZING):
             job.keep(job.fetch(chunk))
@@ -132,7 +132,7 @@ def test_a_source_of_another_form_goes_through_the_whole_pull(
     assert lake.read(PRODUCT)["trade_id"].to_pylist() == [*ids, *later]
     assert lake.read(PRODUCT)["price"][0].as_py() == f"{ids[0]}.50"
 
-    found = audited(
+    found = run_audit(
         lake,
         PRODUCT,
         checkpoints=books,

@@ -26,7 +26,7 @@ from tasks import events
 ROOT = Path(__file__).parents[3]
 #: How code says that something happened, and the kind of thing that it happens to then.
 _CALLS = {
-    "headrace/pull": ({"_tell", "tell"}, "product"),
+    "headrace/pull": ({"_emit", "emit"}, "product"),
     "headrace/looker/extract": ({"listener"}, "looker"),
     "tasks/looker.py": ({"listener"}, "looker"),
 }
