@@ -149,7 +149,7 @@ class DynamoLeases(LeaseStore):
         self._endpoint_url = endpoint_url
         self._region = region
         self._sleep = sleep
-        self._skew_told = False
+        self._skew_reported = False
         self._connected: tuple[int, DynamoDBClient] | None = None
         if create:
             self._create()
@@ -289,12 +289,12 @@ class DynamoLeases(LeaseStore):
 
     def _watch_clock(self, headers: Mapping[str, str]) -> None:
         """Say once if this machine's clock is further off than the leases allow for."""
-        if self._skew_told or "date" not in headers:
+        if self._skew_reported or "date" not in headers:
             return
         ahead = self._machine.now() - parsedate_to_datetime(headers["date"])
         # The header counts whole seconds and has travelled, hence a second of grace.
         if abs(ahead.total_seconds()) > self._max_clock_skew.total_seconds() + 1:
-            self._skew_told = True
+            self._skew_reported = True
             _log.warning(
                 "the clock of this machine is %+.0f s from DynamoDB's, leases allow for %.0f s: "
                 "set it by NTP, or runs on two machines may work on one product at once "

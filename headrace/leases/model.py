@@ -9,7 +9,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict
 
 
 class Process(BaseModel):
-    """One process, told apart from every other that ever had its pid.
+    """One process, distinct from every other that ever had its pid.
 
     Linux only fills all of it; elsewhere, and where `/proc` shows another namespace, the fields
     that cannot be known are None, and nothing is concluded from them.
