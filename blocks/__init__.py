@@ -6,11 +6,13 @@ from blocks.lake import Lake
 from blocks.looker import BlockTypeCheckpoints, Looker, LookerCheckpoint
 from blocks.quota import Quota
 from blocks.sot import BlockHeads, SotHeads, SotStoreBlock
+from blocks.unified import BlockUnifiedStates, UnifiedState
 
 __all__ = [
     "BlockCheckpoints",
     "BlockHeads",
     "BlockTypeCheckpoints",
+    "BlockUnifiedStates",
     "Exchange",
     "Lake",
     "Looker",
@@ -19,4 +21,5 @@ __all__ = [
     "Quota",
     "SotHeads",
     "SotStoreBlock",
+    "UnifiedState",
 ]

@@ -18,6 +18,7 @@ from tasks.pipeline import pipeline
 from tasks.pull import plan_products, pull_products
 from tasks.pull_report import conclude, conclude_plan
 from tasks.pull_run import open_run
+from tasks.transform import transform_pulled
 
 
 @pipeline("backfill", PullRequest)
@@ -26,7 +27,7 @@ def backfill(request: PullRequest) -> State[Summary]:
     with open_run(request) as run:
         if request.dry_run:
             return conclude_plan(run, plan_products(run))
-        return conclude(run, pull_products(run))
+        return conclude(run, pull_products(run), transform_pulled(run))
 
 
 if __name__ == "__main__":

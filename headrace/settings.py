@@ -87,6 +87,10 @@ class Settings(BaseSettings):
         default="auto",
         description="Where the bucket's name stands; auto is path where an endpoint is set.",
     )
+    runner: str = Field(
+        default="threads",
+        description="Where a transform works: threads, dask, or dask:tcp://HOST:8786.",
+    )
     docs_url: str = Field(
         default="", description="Where this documentation is served, for links in the UI."
     )

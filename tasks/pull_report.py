@@ -12,13 +12,19 @@ from headrace.pull.ledger import EXCHANGE
 from headrace.pull.report import PlanReceipt, ProductReceipt, Summary, overall
 from headrace.run.report import Status
 from headrace.settings import Settings
+from headrace.unified.report import TransformReport
 from tasks import kernel
 from tasks.pull_run import Run
 
 
-def conclude(run: Run, receipts: Sequence[ProductReceipt]) -> State[Summary]:
-    """Sum up what was pulled."""
-    summary = _summary(run, products=tuple(receipts), status=overall(receipts))
+def conclude(
+    run: Run, receipts: Sequence[ProductReceipt], transform: TransformReport | None = None
+) -> State[Summary]:
+    """Sum up what was pulled, and what the transform made of it if one was asked for."""
+    status = overall(receipts)
+    if transform is not None and transform.status is not Status.DONE and status.quiet:
+        status = Status.PARTIAL
+    summary = _summary(run, products=tuple(receipts), status=status, transform=transform)
     return kernel.conclude(run, summary, links=markdown_links(run, summary))
 
 
@@ -37,6 +43,7 @@ def _summary(
     status: Status,
     products: tuple[ProductReceipt, ...] = (),
     plan: tuple[PlanReceipt, ...] = (),
+    transform: TransformReport | None = None,
 ) -> Summary:
     return Summary(
         run=run.id,
@@ -48,6 +55,7 @@ def _summary(
         stopped=run.stop.is_set(),
         plan=plan,
         chosen=run.chosen.described(),
+        transform=transform,
     )
 
 

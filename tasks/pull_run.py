@@ -11,6 +11,7 @@ from blocks.checkpoint import BlockCheckpoints
 from blocks.resolve import exchange_of, lake_of, quota_of
 from headrace.exchange.planning import Sizing
 from headrace.exchange.source import Source
+from headrace.extras import require
 from headrace.lake import RawLake
 from headrace.lake.listed import Listings
 from headrace.leases import LeaseStore, open_leases
@@ -142,6 +143,8 @@ def open_run(request: PullRequest) -> Iterator[Run]:
         ConfigurationError, StateError: something cannot be used.
         ConnectionFailed: nothing listens at the exchange's address.
     """
+    if request.transform:
+        require("unified")
     exchange = exchange_of(request.base_url)
     credentials = exchange.credentials()
     if credentials is not None:

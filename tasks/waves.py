@@ -16,11 +16,34 @@ from prefect import Task, unmapped
 from prefect.client.schemas import State
 from prefect.futures import PrefectConcurrentFuture
 from prefect.results import ResultRecord  # type: ignore[attr-defined]
-from prefect.task_runners import ThreadPoolTaskRunner
+from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 
+from headrace.extras import require
 from headrace.stopping import StopEvent
 
 Call = TypeVar("Call")
+
+
+def task_pool(runner: str, width: int) -> TaskRunner[Any]:
+    """Where mapped tasks run.
+
+    Args:
+        runner: `threads` of this process; `dask` for a cluster of as many processes on this
+            machine; `dask:ADDRESS` for one that is there.
+        width: how many tasks at once.
+
+    Raises:
+        ExtraMissing: prefect-dask is not installed.
+    """
+    if runner == "threads":
+        return thread_pool(width)
+    require("dask")
+    from prefect_dask.task_runners import DaskTaskRunner
+
+    if address := runner.removeprefix("dask").removeprefix(":"):
+        return DaskTaskRunner(address=address)
+    processes = {"n_workers": width, "threads_per_worker": 1, "processes": True}
+    return DaskTaskRunner(cluster_kwargs={**processes, "dashboard_address": None})
 
 
 def thread_pool(width: int) -> ThreadPoolTaskRunner[Any]:
@@ -42,7 +65,7 @@ class Ended(Generic[Call]):
 
 
 def map_in_waves(
-    pool: ThreadPoolTaskRunner[Any],
+    pool: TaskRunner[Any],
     task: Task[..., Any],
     calls: Iterator[Call],
     *,
@@ -88,7 +111,10 @@ def _outcome(future: PrefectConcurrentFuture[Any]) -> Any:
     A result that is at hand is taken as it is: for each one, Prefect would start a coroutine in
     another thread and wait for it.
     """
-    state = future.wrapped_future.result()
+    try:
+        state = future.wrapped_future.result()
+    except Exception as error:  # noqa: BLE001 - the process of a cluster that ran it died
+        return error
     if isinstance(state, State) and isinstance(state.data, ResultRecord):
         return state.data.result
     return future.result(raise_on_failure=False)
@@ -101,7 +127,7 @@ def _call_off(out: Iterable[PrefectConcurrentFuture[Any]]) -> None:
 
 
 def _send(
-    pool: ThreadPoolTaskRunner[Any],
+    pool: TaskRunner[Any],
     task: Task[..., Any],
     wave: list[Call],
     as_parameters: Any,

@@ -61,6 +61,10 @@ class _Commands(LazyGroup, CommonOptionsGroup):
             "headrace.cli.pipelines:check",
             "Hold the trades that are stored against bounds: complete, in order, plausible, fresh.",
         ),
+        "transform": Lazy(
+            "headrace.cli.pipelines:transform",
+            "Bring the unified table up to date: typed, one table over all products, compacted.",
+        ),
         "query": Lazy("headrace.cli.query:query", "Ask a lake in SQL; nothing is written to it."),
         "products": Lazy(
             "headrace.cli.products:app",

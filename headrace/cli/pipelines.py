@@ -1,4 +1,4 @@
-"""`headrace backfill`, `ingest`, `audit`, `check`: the flows, with the options of their forms."""
+"""`headrace backfill`, `ingest`, `audit`, `check`, `transform`: the flows, run here."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from headrace.cli.running import pipeline_command
 from headrace.pull.report import Summary
 from headrace.pull.request import IngestRequest, PullRequest
 from headrace.settings import load_settings
+from headrace.unified.request import TransformRequest
 
 
 @contextmanager
@@ -58,5 +59,13 @@ check = pipeline_command(
 
     Nothing is written, and the exchange is not asked. Exit code 0: every bound holds; 4: one does
     not, and is named.
+    """,
+)
+transform = pipeline_command(
+    "transform",
+    TransformRequest,
+    """Bring the unified table up to date: typed, one table over all products, compacted.
+
+    Exit code 0: up to date; 4: part of it is not, and named.
     """,
 )

@@ -13,6 +13,7 @@ from typing import ClassVar
 from headrace.coverage import EMPTY, IntervalSet, Range
 from headrace.run.report import (
     Costs,
+    Report,
     RequestReport,
     Row,
     Sheet,
@@ -182,7 +183,8 @@ def log_product(receipt: ProductReceipt) -> None:
 class Summary(RequestReport):
     """What one pull did, as printed, stored as an artifact and given to `--json`.
 
-    `chosen` says how its products were named; empty where their ids were given.
+    `chosen` says how its products were named; empty where their ids were given. `transform` is what
+    the transform afterwards did, if one was asked for.
     """
 
     part: ClassVar[str] = "product"
@@ -197,6 +199,7 @@ class Summary(RequestReport):
     stopped: bool = False
     plan: tuple[PlanReceipt, ...] = field(default=())
     chosen: str = ""
+    transform: Report | None = None
 
     def as_json(self) -> Row:
         """The JSON summary."""
@@ -209,6 +212,8 @@ class Summary(RequestReport):
         }
         if self.chosen:
             summary["chosen"] = self.chosen
+        if self.transform is not None:
+            summary["transform"] = self.transform.as_json()
         if self.plan:
             summary["plan"] = [plan.as_json(self.costs.quota.per_s) for plan in self.plan]
         return summary
@@ -272,11 +277,17 @@ class Summary(RequestReport):
     def remarks(self) -> list[str]:
         """A line per error, with the products that it met, and one per product that lacks some."""
         lines = error_lines((each.product, each.error) for each in self.products)
-        return lines + [
+        lines += [
             f"{each.product}: missing {each.missing.words()}"
             for each in self.products
             if each.missing
         ]
+        return lines + [f"unified table: {line}" for line in self._transform_lines()]
+
+    def _transform_lines(self) -> list[str]:
+        if self.transform is None:
+            return []
+        return [self.transform.headline(), *self.transform.remarks()]
 
     def log_facts(self) -> Row:
         """Requests and trades too."""

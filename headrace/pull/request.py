@@ -217,6 +217,15 @@ class PullRequest(ProductChoice, ExchangeAccess):
             examples=[True],
         ),
     ] = False
+    transform: Annotated[
+        bool,
+        Field(
+            title="Bring the unified table up to date",
+            description="Afterwards bring the unified table up to date, as headrace transform "
+            "does.",
+            examples=[True],
+        ),
+    ] = False
     only_failed: Annotated[
         bool,
         Field(

@@ -14,7 +14,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -149,6 +149,23 @@ class Tables:
         if layout > LAYOUT:
             raise TableTooNew(table.uri, f"its layout is {layout}, this version knows {LAYOUT}")
         return snapshot
+
+    def discard(self, changes: Iterable[Change]) -> None:
+        """Remove the new files of changes that will not be committed."""
+        for change in changes:
+            _remove(self.trades, change.trades.adds)
+            _remove(self.quarantine, change.quarantine.adds)
+
+    def stale(self, changes: Iterable[Change]) -> list[Change]:
+        """Those of products that others changed since they were planned; nothing is committed."""
+        trades = self.snapshot(self.trades).transactions
+        quarantine = self.snapshot(self.quarantine).transactions
+        return [
+            change
+            for change in changes
+            if trades.get(change.app_id, 0) != change.taken.commits
+            or quarantine.get(change.app_id, 0) != change.quarantine_commits
+        ]
 
     def commit(self, changes: Sequence[Change], operation: str) -> list[Change]:
         """Commit the changes of several products in one step for each table.

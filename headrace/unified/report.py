@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from headrace.coverage import EMPTY, IntervalSet
@@ -63,6 +63,17 @@ class ProductTransform:
             "taken": self.taken.as_lists(),
             "error": self.error or None,
         }
+
+    def plus_counts(self, other: ProductTransform) -> ProductTransform:
+        """This with what was done since, and its end."""
+        return replace(
+            self,
+            status=other.status,
+            error=other.error,
+            new_rows=self.new_rows + other.new_rows,
+            quarantined=self.quarantined + other.quarantined,
+            replaced_files=self.replaced_files + other.replaced_files,
+        )
 
     def as_row(self) -> Row:
         """One row for people."""

@@ -1,0 +1,214 @@
+"""The unified table: five million trades, beside the same job written plainly; and many more.
+
+`side`: raw parts of one product to typed, partitioned Parquet, by a transform, by DuckDB a day at a
+time, and by Polars, each in a process of its own. The plain ones check nothing, record nothing and
+write no log. `scale`: 10 to 100 million trades of ten products: memory and time.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from bench.machine import machine_state, save
+from headrace.trades import RAW_SCHEMA  # before pyarrow: it chooses Arrow's allocator
+
+import pyarrow as pa  # isort: skip
+
+ROWS, ROUNDS = 5_000_000, 3
+SCALES = (10_000_000, 30_000_000, 100_000_000)
+PRODUCTS = 10
+BEGIN_US = 1_577_836_800_000_000  # 2020-01-01
+PARTS = "raw/trades/exchange=coinbase/product=*/*.parquet"
+
+
+def run(arguments: Sequence[str]) -> dict[str, Any]:
+    """Both parts, or those named in the arguments."""
+    parts: dict[str, Callable[[Path], Any]] = {"side": _side, "scale": _scale}
+    chosen = [name for name in arguments if name in parts] or list(parts)
+    results: dict[str, Any] = {}
+    for name in chosen:
+        with tempfile.TemporaryDirectory() as scratch:
+            results[name] = parts[name](Path(scratch))
+        save(f"unified-{name}", {name: results[name], "machine": machine_state()})
+    return results
+
+
+def _side(scratch: Path) -> list[dict[str, Any]]:
+    lake = scratch / "lake"
+    _fill(lake, ROWS, ["BTC-USD"])
+    print(f"{ROWS:,} trades   wall s   CPU s   peak MB   rows/s")
+    found = []
+    for job in ("transform", "duckdb", "polars"):
+        rounds = [_measured(job, lake) for _ in range(ROUNDS)]
+        best = min(rounds, key=lambda each: each["wall_s"])
+        best["peak_mb"] = max(each["peak_mb"] for each in rounds)
+        found.append(best)
+        print(
+            f"{job:<18} {best['wall_s']:>8.2f} {best['cpu_s']:>7.2f} {best['peak_mb']:>9.0f} "
+            f"{ROWS / best['wall_s']:>8,.0f}",
+            flush=True,
+        )
+    return found
+
+
+def _scale(scratch: Path) -> list[dict[str, Any]]:
+    names = [f"P{n}-USD" for n in range(PRODUCTS)]
+    lake = scratch / "lake"
+    print("trades        wall s   CPU s   peak MB   million rows/s")
+    found = []
+    for rows in SCALES:
+        _fill(lake, rows // PRODUCTS, names)
+        one = {"rows": rows, **_measured("transform", lake)}
+        found.append(one)
+        print(
+            f"{rows:<12,} {one['wall_s']:>7.1f} {one['cpu_s']:>7.1f} {one['peak_mb']:>9.0f} "
+            f"{rows / one['wall_s'] / 1e6:>10.2f}",
+            flush=True,
+        )
+    return found
+
+
+def _measured(job: str, lake: Path) -> dict[str, Any]:
+    """One job in a process of its own, on a lake without a table."""
+    shutil.rmtree(lake / "unified", ignore_errors=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "bench.unified", job, str(lake)],
+        cwd=Path(__file__).parents[1],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def _fill(lake: Path, rows: int, products: Sequence[str]) -> None:
+    """Raw parts with a price walk, sizes of 8 places, and runs of one time and price.
+
+    Parts that are there stay.
+    """
+    from headrace.lake import open_lake
+
+    raw = open_lake(lake).raw("coinbase")
+    for product in products:
+        covered = raw.coverage(product)
+        dice = random.Random(product)
+        price, time_us = 700_000, BEGIN_US
+        for cell in raw.grid.cells(1, rows):
+            hi = min(cell.hi, rows)
+            prices, times, sizes, sides = [], [], [], []
+            for _ in range(hi - cell.lo + 1):
+                if dice.random() > 0.6:
+                    price = max(100, price + dice.randrange(-50, 51))
+                    time_us += dice.randrange(1, 1_500_000)
+                prices.append(f"{price // 100}.{price % 100:02d}000000")
+                times.append(time_us)
+                sizes.append(f"{dice.randrange(9)}.{dice.randrange(10**8):08d}")
+                sides.append("sell" if dice.random() < 0.5 else "buy")
+            if covered.contains(cell.lo, hi):
+                continue
+            ids = pa.array(range(cell.lo, hi + 1), pa.int64())
+            moments = pa.array(times, pa.timestamp("us", tz="UTC"))
+            table = pa.table([ids, moments, prices, sizes, sides], schema=RAW_SCHEMA)
+            now = datetime.now(UTC)
+            raw.write(product, cell.lo, hi, table, source="localhost", fetched_at=now, replace=True)
+
+
+def _transform(lake: Path) -> int:
+    """What `headrace transform` does with the products, in its threads, without Prefect."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    from headrace.lake import open_lake
+    from headrace.unified.transforming import Transformer
+
+    transformer = Transformer(open_lake(lake), "coinbase")
+    transformer.tables.make()
+    with ThreadPoolExecutor(2) as pool:
+        prepared = list(pool.map(transformer.take, transformer.raw.products()))
+    changes = [each.change for each in prepared if each.change is not None]
+    assert transformer.tables.commit(changes, "transform") == []
+    return sum(file.rows for file in transformer.tables.trades.snapshot().files())
+
+
+_COLUMNS = """
+    trade_id, side, case side when 'buy' then 'sell' when 'sell' then 'buy' end as taker_side,
+    price::decimal(28, 14) as price, size::decimal(28, 10) as quantity, time as trade_ts,
+    time::date as date
+"""
+
+
+def _duckdb(lake: Path) -> int:
+    """A day at a time, which keeps memory small."""
+    import duckdb
+
+    database = duckdb.connect()
+    database.execute("set memory_limit = '250MB'; set timezone = 'UTC'")
+    out = lake / "unified"
+    out.mkdir()
+    parts = f"read_parquet('{lake}/{PARTS}', hive_partitioning = true)"
+    days = database.execute(f"select distinct time::date from {parts} order by 1").fetchall()
+    for (day,) in days:
+        database.execute(
+            f"copy (select {_COLUMNS} from {parts} where time >= '{day} 00:00:00+00' "
+            f"and time < '{day} 00:00:00+00'::timestamptz + interval 1 day order by trade_id) "
+            f"to '{out}/{day}.parquet' (compression zstd, compression_level 1)"
+        )
+    counted = database.execute(f"select count(*) from '{out}/*.parquet'").fetchall()
+    return int(counted[0][0])
+
+
+def _polars(lake: Path) -> int:
+    """All at once, as it is written most simply."""
+    import polars as pl
+
+    out = lake / "unified"
+    out.mkdir()
+    trades = pl.scan_parquet(f"{lake}/{PARTS}", hive_partitioning=True).select(
+        "trade_id",
+        "side",
+        pl.col("side").replace_strict({"buy": "sell", "sell": "buy"}).alias("taker_side"),
+        pl.col("price").cast(pl.Decimal(28, 14)),
+        pl.col("size").cast(pl.Decimal(28, 10)).alias("quantity"),
+        pl.col("time").alias("trade_ts"),
+        pl.col("time").dt.date().alias("date"),
+        pl.col("time").dt.strftime("%Y-%m").alias("month"),
+    )
+    rows = 0
+    for (month,), of_month in (
+        trades.collect().partition_by("month", as_dict=True, include_key=False).items()
+    ):
+        of_month.sort("trade_id").write_parquet(
+            out / f"{month}.parquet", compression="zstd", compression_level=1
+        )
+        rows += of_month.height
+    return rows
+
+
+if __name__ == "__main__":
+    jobs = {"transform": _transform, "duckdb": _duckdb, "polars": _polars}
+    began = time.perf_counter()
+    counted = jobs[sys.argv[1]](Path(sys.argv[2]))
+    wall_s = time.perf_counter() - began
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    print(
+        json.dumps(
+            {
+                "job": sys.argv[1],
+                "rows": counted,
+                "wall_s": round(wall_s, 2),
+                "cpu_s": round(usage.ru_utime + usage.ru_stime, 2),
+                "peak_mb": usage.ru_maxrss >> 10,
+            }
+        )
+    )

@@ -1,0 +1,89 @@
+"""What one transform is asked to do."""
+
+from __future__ import annotations
+
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from headrace.products.choice import StoredChoice
+from headrace.pull.request import LakeAccess
+from headrace.run.parameters import Form
+
+_MB = 1 << 20
+_ADDRESS = r"(tcp|tls|ucx|ws|wss)://[^/?#@\s]+"
+
+
+class TransformRequest(StoredChoice, LakeAccess):
+    """A transform of some products of a lake, or of all that it holds."""
+
+    rebuild: Annotated[
+        bool,
+        Field(
+            title="Make the table again",
+            description="Make the table again from the raw layer, in one commit.",
+            examples=[False],
+        ),
+    ] = False
+    compact_only: Annotated[
+        bool,
+        Field(
+            title="Only compact",
+            description="Take nothing; only merge files, the newest month's too, and remove old "
+            "ones.",
+            examples=[False],
+        ),
+    ] = False
+    workers: Annotated[
+        int,
+        Field(
+            ge=1, le=50, title="Products at once", description="Products at once.", examples=[2, 4]
+        ),
+    ] = 2
+    runner: Annotated[
+        str,
+        Field(
+            pattern=rf"^(threads|dask|dask:{_ADDRESS})$",
+            title="Where products are transformed",
+            description="threads of this process; dask for a cluster of as many processes here; "
+            "or an existing one, as in dask:tcp://HOST:8786.",
+            examples=["threads", "dask", "dask:tcp://10.0.0.5:8786"],
+        ),
+        Form(str, empty="", setting="runner"),
+    ]
+    file_mb: Annotated[
+        int,
+        Field(
+            ge=1,
+            le=2048,
+            title="File size in MB",
+            description="How large files may grow, in MB.",
+            examples=[128],
+        ),
+    ] = 128
+    grace_hours: Annotated[
+        int,
+        Field(
+            ge=1,
+            le=8760,
+            title="Grace time in hours",
+            description="Files that no newer version of the table names are removed after so many "
+            "hours; longer than any query or transform runs.",
+            examples=[24, 168],
+        ),
+    ] = 24
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.rebuild and self.compact_only:
+            raise ValueError("rebuild and compact_only exclude each other; leave one of them out")
+        if self.rebuild and (self.products or self.way):
+            raise ValueError(
+                "rebuild makes the whole table again, so it takes no products; leave them out"
+            )
+        return self
+
+    @property
+    def file_bytes(self) -> int:
+        """How large files may grow."""
+        return self.file_mb * _MB

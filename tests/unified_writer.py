@@ -1,0 +1,55 @@
+"""A process that brings a unified table up to date, to be killed.
+
+    python tests/unified_writer.py LOCATION [S3_ENDPOINT]
+
+Takes, compacts all months, removes old files. Prints a line once it is under way.
+`HEADRACE_KILL_AT` makes it die at a named point.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from headrace.errors import HeadraceError
+from headrace.lake import Lake, open_lake
+from headrace.unified.compaction import vacuum
+from headrace.unified.transforming import Transformer
+
+PRODUCT = "BTC-USD"
+#: Small, so that files fill up and a transform has several commits.
+FILE_BYTES, COMMIT_ROWS = 60_000, 2_500
+
+
+def open_here(location: str, endpoint: str | None = None) -> Lake:
+    """The lake that the process works on."""
+    settings = None
+    if endpoint:
+        from tests.services_fixtures import settings_for
+
+        settings = settings_for(endpoint)
+    return open_lake(location, s3=settings)
+
+
+def transform(lake: Lake) -> None:
+    """Take what is new and what changed, compact, remove old files."""
+    worker = Transformer(lake, "coinbase", file_bytes=FILE_BYTES, commit_rows=COMMIT_ROWS)
+    worker.tables.make()
+    change = worker.take(PRODUCT).change
+    while change is not None and worker.tables.commit([change], "transform"):
+        change = worker.take(PRODUCT).change
+    change = worker.compact(PRODUCT, all_months=True).change
+    if change is not None:
+        worker.tables.commit([change], "compact")
+    vacuum(worker.tables, grace_h=1)
+
+
+if __name__ == "__main__":
+    try:
+        opened = open_here(*sys.argv[1:])
+        print("under way", flush=True)
+        transform(opened)
+    except HeadraceError as error:
+        sys.exit(f"error: {error}")
