@@ -49,7 +49,7 @@ def run(arguments: Sequence[str]) -> dict[str, Any]:
 
 
 @contextmanager
-def _s3(folder: Path) -> Iterator[str]:
+def s3_location(folder: Path) -> Iterator[str]:
     """A SeaweedFS of our own, found by the environment as users have it; its lake."""
     folder.mkdir()
     with seaweed(folder) as url:
@@ -65,7 +65,7 @@ def _s3(folder: Path) -> Iterator[str]:
 def _parts(scratch: Path) -> list[dict[str, Any]]:
     rows = []
     print(f"{PARTS:,} parts   plan s   CPU s   audit s   CPU s")
-    with _s3(scratch / "weed") as remote:
+    with s3_location(scratch / "weed") as remote:
         for name, location in (("local", str(scratch / "lake")), ("s3", remote)):
             raw = open_lake(location).raw("coinbase", cell_pages=1)
             _fill(raw)
@@ -150,7 +150,7 @@ def _store(scratch: Path) -> dict[str, Any]:
     home = scratch / "home"
     os.environ["HEADRACE_HOME"] = str(home)
     taken: dict[str, float] = {}
-    with _s3(scratch / "weed") as remote, managed_api(home):
+    with s3_location(scratch / "weed") as remote, managed_api(home):
         for name, location in (("local", str(scratch / "lake")), ("s3", remote)):
             limit = TokenBucket(rate_per_s=RATE, burst=RATE)
             with SimulatedExchangeProcess(

@@ -15,7 +15,7 @@ from prefect.states import Completed, Failed
 
 from blocks.unified import BlockUnifiedStates
 from headrace.errors import HeadraceError
-from headrace.lake.raw import stored_products
+from headrace.lake.store import stored_products
 from headrace.logs import about
 from headrace.pull.exceptions import CheckpointNotSaved
 from headrace.pull.ledger import EXCHANGE

@@ -13,7 +13,7 @@ from prefect.task_runners import TaskRunner
 from blocks.resolve import lake_of
 from headrace.extras import require
 from headrace.lake import Lake
-from headrace.lake.raw import stored_products
+from headrace.lake.store import stored_products
 from headrace.products.choice import to_look_at
 from headrace.pull.ledger import EXCHANGE
 from headrace.run.progress import StepProgress

@@ -115,6 +115,8 @@ LogLevel = Annotated[
 ]
 
 _COMMON = ("--log-format", "--log-level")
+#: Whether the help of a command is asked for, in the context's `meta`.
+_HELP = "headrace.help"
 
 
 #: Outlives the command's context, for the error that ended it.
@@ -126,7 +128,13 @@ class CommonOptionsGroup(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Move the common options to the front."""
+        ctx.meta[_HELP] = "--help" in args
         return super().parse_args(ctx, hoisted(args))
+
+
+def asks_for_help(ctx: typer.Context) -> bool:
+    """Whether the command ends with its help, which needs neither settings nor logs."""
+    return bool(ctx.meta.get(_HELP))
 
 
 def hoisted(args: list[str]) -> list[str]:
@@ -159,13 +167,15 @@ def set_up_logs(ctx: typer.Context, log_format: Format | None, log_level: Level 
             if value is not None:
                 os.environ[name] = value
 
-    # Help and completion, which end before this, need neither settings nor logs.
-    from headrace.logs import written
-    from headrace.settings import load_settings
-
     global _log_format
     ctx.call_on_close(restore)
     _log_format = str(log_format or "human")
+    if asks_for_help(ctx):
+        return
+    # Imported when they are needed: help and completion are quick without them.
+    from headrace.logs import written
+    from headrace.settings import load_settings
+
     os.environ.update({name: str(value) for name, value in given.items() if value})
     try:
         settings = load_settings()

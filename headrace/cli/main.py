@@ -12,7 +12,14 @@ from typing import Annotated, ClassVar, NoReturn
 import typer
 
 from headrace import __version__
-from headrace.cli.common import CommonOptionsGroup, LogFormat, LogLevel, say_error, set_up_logs
+from headrace.cli.common import (
+    CommonOptionsGroup,
+    LogFormat,
+    LogLevel,
+    asks_for_help,
+    say_error,
+    set_up_logs,
+)
 from headrace.cli.exits import LIMITS_HINT, Exit, exit_of_error, unforeseen
 from headrace.cli.lazy import Lazy, LazyGroup
 from headrace.errors import ConfigurationError, HeadraceError
@@ -134,10 +141,11 @@ def common(
     log_level: LogLevel = None,
 ) -> None:
     """Pull everything a rate-limited API will give, exactly once."""
-    from headrace.wire import keep_loopback_direct
-
-    keep_loopback_direct(os.environ)
     set_up_logs(ctx, log_format, log_level)
+    if not asks_for_help(ctx):
+        from headrace.wire import keep_loopback_direct
+
+        keep_loopback_direct(os.environ)
 
 
 #: What a write to a pipe, a terminal or a full disk ends with.

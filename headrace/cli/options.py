@@ -5,15 +5,22 @@ from __future__ import annotations
 import inspect
 import typing
 from collections.abc import Callable
-from typing import Annotated, Any, TypeVar
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 from annotated_types import Ge, Le
 from pydantic.fields import FieldInfo
 
+from headrace.cli.common import logs_are_json
 from headrace.run.parameters import Parameter, Parameters
 
+if TYPE_CHECKING:
+    from headrace.run.report import Report
+
 RequestType = TypeVar("RequestType", bound=Parameters)
+#: Takes the leases that a run will want first; gives the report of a run that must not begin.
+Admit = Callable[[RequestType], AbstractContextManager["Report | None"]]
 
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON summary on stdout, nothing else.")]
 
@@ -103,3 +110,45 @@ def _bounds(kind: Any) -> dict[str, Any]:
             if isinstance(limit, Le):
                 bounds["max"] = limit.le
     return bounds
+
+
+def pipeline_command(
+    flow: str,
+    request: type[RequestType],
+    text: str,
+    *,
+    name: str = "",
+    admit: Admit[RequestType] | None = None,
+    check: Callable[[RequestType, bool], None] | None = None,
+) -> Callable[..., None]:
+    """The command of a pipeline.
+
+    Args:
+        flow: name of the flow, and of its module in `flows`.
+        request: the model of its parameters.
+        text: the help.
+        name: of the command; that of the flow unless given.
+        admit: see `Admit`; without one the flow itself finds out.
+        check: called with the request, and whether JSON was asked for, before anything starts.
+    """
+
+    def run(parameters: dict[str, Any], as_json: bool) -> None:
+        from headrace.cli.display import Display  # these are not for help
+        from headrace.cli.running import run_pipeline
+        from headrace.products.choice import ProductChoice
+
+        asked = request.checked(**parameters)
+        if isinstance(asked, ProductChoice) and (of_file := asked.of_file()):
+            # Read once, here: it may be a pipe.
+            parameters = {**parameters, **of_file}
+            asked = request.checked(**parameters)
+        if check is not None:
+            check(asked, as_json)
+        admitted = admit(asked) if admit is not None else nullcontext()
+        # A replay to standard output has it for itself.
+        display = Display(
+            quiet=as_json, as_lines=logs_are_json(), on_stderr=parameters.get("out") == "-"
+        )
+        run_pipeline(flow, parameters, display, admitted, as_json=as_json)
+
+    return command(request, run, name=name or flow, text=text)

@@ -5,14 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from headrace.audit.request import AuditRequest
 from headrace.checks.request import CheckRequest
-from headrace.cli.running import pipeline_command
-from headrace.pull.report import Summary
+from headrace.cli.options import pipeline_command
 from headrace.pull.request import IngestRequest, PullRequest
 from headrace.settings import load_settings
 from headrace.unified.request import TransformRequest
+
+if TYPE_CHECKING:
+    from headrace.pull.report import Summary
 
 
 @contextmanager

@@ -4,71 +4,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, closing, nullcontext
+from contextlib import AbstractContextManager, closing
 from importlib import import_module
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn
 
 import typer
 
-from headrace.cli.common import logs_are_json, say_error
+from headrace.cli.common import say_error
 from headrace.cli.display import Display
 from headrace.cli.exits import Exit, exit_of_error, exit_of_report
-from headrace.cli.options import command
 from headrace.cli.server import api_for_run, bounded_exit
 from headrace.cli.server.run import next_step
 from headrace.errors import HeadraceError
 from headrace.leases import give_back_claims
 from headrace.output import abandon_stdout
-from headrace.products.choice import ProductChoice
-from headrace.run.parameters import Parameters
 from headrace.run.report import Report, log_end
 from headrace.settings import load_settings
 from headrace.signals import leave_on_signals
 
-RequestType = TypeVar("RequestType", bound=Parameters)
-#: Takes the leases that a run will want first; gives the report of a run that must not begin.
-Admit = Callable[[RequestType], AbstractContextManager[Report | None]]
-
 #: How long the last logs and events may take to reach the UI.
 DRAIN_S, INTERRUPTED_DRAIN_S = 5.0, 1.5
-
-
-def pipeline_command(
-    flow: str,
-    request: type[RequestType],
-    text: str,
-    *,
-    name: str = "",
-    admit: Admit[RequestType] | None = None,
-    check: Callable[[RequestType, bool], None] | None = None,
-) -> Callable[..., None]:
-    """The command of a pipeline.
-
-    Args:
-        flow: name of the flow, and of its module in `flows`.
-        request: the model of its parameters.
-        text: the help.
-        name: of the command; that of the flow unless given.
-        admit: see `Admit`; without one the flow itself finds out.
-        check: called with the request, and whether JSON was asked for, before anything starts.
-    """
-
-    def run(parameters: dict[str, Any], as_json: bool) -> None:
-        asked = request.checked(**parameters)
-        if isinstance(asked, ProductChoice) and (of_file := asked.of_file()):
-            # Read once, here: it may be a pipe.
-            parameters = {**parameters, **of_file}
-            asked = request.checked(**parameters)
-        if check is not None:
-            check(asked, as_json)
-        admitted = admit(asked) if admit is not None else nullcontext()
-        # A replay to standard output has it for itself.
-        display = Display(
-            quiet=as_json, as_lines=logs_are_json(), on_stderr=parameters.get("out") == "-"
-        )
-        run_pipeline(flow, parameters, display, admitted, as_json=as_json)
-
-    return command(request, run, name=name or flow, text=text)
 
 
 def run_pipeline(

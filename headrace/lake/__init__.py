@@ -20,17 +20,22 @@ Every table that goes in or comes out has `headrace.trades.RAW_SCHEMA`. `docs/la
 the layout for readers that are not ours; `headrace.lake.exceptions` what can go wrong.
 """
 
-from headrace.lake.digest import ContentDigest, content_digest, row_digest
-from headrace.lake.encoding import PartFooter
-from headrace.lake.grid import DEFAULT_CELL_PAGES, PAGE_IDS, Cell, Grid
-from headrace.lake.names import PartName, canonical_exchange, canonical_product
-from headrace.lake.opening import Lake, look_into, open_lake
-from headrace.lake.parts import Overlap, Part, PartListing, PartReceipt
-from headrace.lake.raw import RawLake
-from headrace.lake.s3_settings import S3Settings
-from headrace.lake.stats import LakeStats, NewestTrade
-from headrace.lake.store import Store, StoredObject
-from headrace.lake.upkeep import SweepReceipt
+from typing import TYPE_CHECKING
+
+from headrace.deferred import deferred
+
+if TYPE_CHECKING:
+    from headrace.lake.digest import ContentDigest, content_digest, row_digest
+    from headrace.lake.encoding import PartFooter
+    from headrace.lake.grid import DEFAULT_CELL_PAGES, PAGE_IDS, Cell, Grid
+    from headrace.lake.names import PartName, canonical_exchange, canonical_product
+    from headrace.lake.opening import Lake, look_into, open_lake
+    from headrace.lake.parts import Overlap, Part, PartListing, PartReceipt
+    from headrace.lake.raw import RawLake
+    from headrace.lake.s3_settings import S3Settings
+    from headrace.lake.stats import LakeStats, NewestTrade
+    from headrace.lake.store import Store, StoredObject
+    from headrace.lake.upkeep import SweepReceipt
 
 __all__ = [
     "DEFAULT_CELL_PAGES",
@@ -59,3 +64,20 @@ __all__ = [
     "open_lake",
     "row_digest",
 ]
+
+__getattr__ = deferred(
+    __name__,
+    {
+        "digest": "ContentDigest content_digest row_digest",
+        "encoding": "PartFooter",
+        "grid": "DEFAULT_CELL_PAGES PAGE_IDS Cell Grid",
+        "names": "PartName canonical_exchange canonical_product",
+        "opening": "Lake look_into open_lake",
+        "parts": "Overlap Part PartListing PartReceipt",
+        "raw": "RawLake",
+        "s3_settings": "S3Settings",
+        "stats": "LakeStats NewestTrade",
+        "store": "Store StoredObject",
+        "upkeep": "SweepReceipt",
+    },
+)

@@ -42,13 +42,11 @@ from headrace.lake.names import (
     PartName,
     canonical_exchange,
     canonical_product,
-    exchange_prefix,
-    product_of_folder,
     product_prefix,
 )
 from headrace.lake.parts import Part, PartListing, PartReceipt
 from headrace.lake.stats import LakeStats, NewestTrade
-from headrace.lake.store import Guard, GuardedStore, Store
+from headrace.lake.store import Guard, GuardedStore, Store, stored_products
 from headrace.lake.upkeep import SweepReceipt
 from headrace.trades import empty_trades, rows_between
 
@@ -390,12 +388,6 @@ class RawLake:
             return self.footer(part)
         except (PartUnreadable, ObjectMissing) as error:
             return error
-
-
-def stored_products(store: Store, exchange: str) -> list[str]:
-    """The products of an exchange that a store has a folder for, sorted."""
-    folders = store.folders(exchange_prefix(exchange))
-    return [product for folder in folders if (product := product_of_folder(folder))]
 
 
 def _check_range(part: Part, footer: PartFooter, place: str) -> None:

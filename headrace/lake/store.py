@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
+from headrace.lake.names import exchange_prefix, product_of_folder
+
 #: Called right before an object gets, changes or loses its name; raises if that may not happen any
 #: more, and then it does not.
 Guard = Callable[[], None]
@@ -204,3 +206,9 @@ class GuardedStore:
             other()
 
         return both
+
+
+def stored_products(store: Store, exchange: str) -> list[str]:
+    """The products of an exchange that a store has a folder for, sorted."""
+    folders = store.folders(exchange_prefix(exchange))
+    return [product for folder in folders if (product := product_of_folder(folder))]

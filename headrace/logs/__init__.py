@@ -8,10 +8,15 @@ keeps secrets and long texts out, `setup` has the lines of this process written 
 The library itself only calls `logging`; who embeds it decides what becomes of its records.
 """
 
+from typing import TYPE_CHECKING
+
+from headrace.deferred import deferred
 from headrace.logs.about import about, about_now, run_everywhere
-from headrace.logs.formats import HumanFormatter, JsonFormatter, json_line
-from headrace.logs.redaction import hide, safe_text
-from headrace.logs.setup import LOGGER, written
+
+if TYPE_CHECKING:
+    from headrace.logs.formats import HumanFormatter, JsonFormatter, json_line
+    from headrace.logs.redaction import hide, safe_text
+    from headrace.logs.setup import LOGGER, written
 
 __all__ = [
     "LOGGER",
@@ -25,3 +30,12 @@ __all__ = [
     "safe_text",
     "written",
 ]
+
+__getattr__ = deferred(
+    __name__,
+    {
+        "formats": "HumanFormatter JsonFormatter json_line",
+        "redaction": "hide safe_text",
+        "setup": "LOGGER written",
+    },
+)

@@ -16,10 +16,8 @@ from pydantic import Field, field_validator, model_validator
 from headrace.errors import ConfigurationError
 from headrace.exchange.products import canonical_product, canonical_products
 from headrace.lake.exceptions import LakeUnusable, StoreError
-from headrace.lake.raw import stored_products
-from headrace.lake.store import Store
+from headrace.lake.store import Store, stored_products
 from headrace.paths import user_path
-from headrace.products.kept import kept_list
 from headrace.products.listing import NamedSet, ProductList, checked_pattern, matching, some
 from headrace.run.parameters import Form, Parameters
 
@@ -274,6 +272,8 @@ def to_fetch(choice: ProductChoice, store: Store, exchange: str) -> Chosen:
         UnknownSet, NothingChosen, ListFileUnusable: the choice means no product.
         ListDamaged, StoreError: the list cannot be read.
     """
+    from headrace.products.kept import kept_list  # not for help
+
     if choice.products or choice.from_file:
         return Chosen(_named(choice), choice.way)
     kept = kept_list(store, exchange)
@@ -314,6 +314,8 @@ def to_look_at(
         LakeUnusable: the lake is a file, or cannot be reached.
         ListDamaged: the list cannot be read.
     """
+    from headrace.products.kept import kept_list  # not for help
+
     try:
         stored = stored_products(store, exchange)
         kept = kept_list(store, exchange)

@@ -12,13 +12,15 @@ import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from fnmatch import translate
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from headrace.errors import ConfigurationError, StateError
-from headrace.exchange.client import ProductInfo
 from headrace.exchange.products import canonical_product
+
+if TYPE_CHECKING:
+    from headrace.exchange.client import ProductInfo
 
 LIST_VERSION = 1
 

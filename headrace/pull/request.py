@@ -11,10 +11,9 @@ from pydantic import Field, field_validator, model_validator
 from headrace.durations import LONGEST_S
 from headrace.exchange.times import parse_time
 from headrace.products.choice import ProductChoice
-from headrace.quota import parse_rates
 from headrace.quota.config import OUTAGE_LIMIT_S
+from headrace.quota.rates import parse_rates
 from headrace.run.parameters import Form, Parameters
-from headrace.wire.transport import check_base_url
 
 MAX_IN_FLIGHT = 200
 
@@ -124,6 +123,8 @@ class ExchangeAccess(LakeAccess):
     @field_validator("base_url")
     @classmethod
     def _url(cls, value: str) -> str:
+        from headrace.wire.transport import check_base_url  # not for help
+
         return value if value.startswith(BLOCK_PREFIX) else check_base_url(value)
 
     @field_validator("rate")

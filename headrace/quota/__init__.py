@@ -17,19 +17,24 @@ outside), `selftest`. Below: `config` and `rates`, `clock`, `processes`, and `st
 file that survives kills, damage and deletion.
 """
 
-from headrace.quota.breaker import Phase
-from headrace.quota.breaker_file import BreakerChange
-from headrace.quota.config import BreakerConfig, QuotaConfig
-from headrace.quota.exceptions import (
-    OutageError,
-    PermitTimeout,
-    QuotaUnavailable,
-    RatesConflict,
-    RatesError,
-)
-from headrace.quota.gate import Admission, Gate, open_gate
-from headrace.quota.lanes import Lane
-from headrace.quota.rates import QuotaRate, format_rates, parse_rates
+from typing import TYPE_CHECKING
+
+from headrace.deferred import deferred
+
+if TYPE_CHECKING:
+    from headrace.quota.breaker import Phase
+    from headrace.quota.breaker_file import BreakerChange
+    from headrace.quota.config import BreakerConfig, QuotaConfig
+    from headrace.quota.exceptions import (
+        OutageError,
+        PermitTimeout,
+        QuotaUnavailable,
+        RatesConflict,
+        RatesError,
+    )
+    from headrace.quota.gate import Admission, Gate, open_gate
+    from headrace.quota.lanes import Lane
+    from headrace.quota.rates import QuotaRate, format_rates, parse_rates
 
 __all__ = [
     "Admission",
@@ -49,3 +54,16 @@ __all__ = [
     "open_gate",
     "parse_rates",
 ]
+
+__getattr__ = deferred(
+    __name__,
+    {
+        "breaker": "Phase",
+        "breaker_file": "BreakerChange",
+        "config": "BreakerConfig QuotaConfig",
+        "exceptions": "OutageError PermitTimeout QuotaUnavailable RatesConflict RatesError",
+        "gate": "Admission Gate open_gate",
+        "lanes": "Lane",
+        "rates": "QuotaRate format_rates parse_rates",
+    },
+)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
-
-import pyrate_limiter
+from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.quota.exceptions import RatesError
+
+if TYPE_CHECKING:
+    import pyrate_limiter
 
 _UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _UNIT_NAMES = {"sec": "s", "second": "s", "min": "m", "minute": "m", "hour": "h", "day": "d"}
@@ -29,6 +30,8 @@ class QuotaRate(NamedTuple):
 
     def as_pyrate(self) -> pyrate_limiter.Rate:
         """The same rate in pyrate-limiter's terms."""
+        import pyrate_limiter  # not for help
+
         return pyrate_limiter.Rate(self.limit, self.interval_ms)
 
     def __str__(self) -> str:
@@ -75,8 +78,11 @@ def format_rates(rates: Sequence[QuotaRate]) -> str:
 
 
 def _read(part: object) -> QuotaRate:
-    if isinstance(part, pyrate_limiter.Rate):
-        part = QuotaRate(part.limit, part.interval)
+    if not isinstance(part, str | QuotaRate):
+        import pyrate_limiter  # not for help
+
+        if isinstance(part, pyrate_limiter.Rate):
+            part = QuotaRate(part.limit, part.interval)
     if isinstance(part, str):
         match = _RATE.fullmatch(part.strip().lower())
         if not match:

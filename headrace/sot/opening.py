@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from headrace.extras import import_with
 from headrace.sot.embedded.files import DEFAULT_VOLUMES
-from headrace.sot.embedded.store import EmbeddedStore
 from headrace.sot.exceptions import StoreMisconfigured
 
 if TYPE_CHECKING:
@@ -55,4 +54,6 @@ def open_store(
         )
     if not text.strip() or "\0" in text:
         raise StoreMisconfigured(text, "no path", hint="Name a folder, as in data/sot")
+    from headrace.sot.embedded.store import EmbeddedStore  # not for help
+
     return EmbeddedStore(location, create=create, volumes=volumes)

@@ -14,15 +14,12 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 import msgspec
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from headrace.errors import ConfigurationError
 from headrace.output import abandon_stdout
 from headrace.sot.encoding import LENGTH, decode
 from headrace.sot.exceptions import StoreUnavailable
 from headrace.sot.frames import STREAM_MAGIC, in_groups
-from headrace.sot.sources.parquet import SCHEMA
 from headrace.sot.sources.reading import Format
 
 STANDARD_OUTPUT: Final = "-"
@@ -134,6 +131,11 @@ def write_json_lines(bodies: Iterable[bytes], out: BinaryIO) -> int:
 def write_parquet(bodies: Iterable[bytes], out: BinaryIO) -> int:
     """Write Parquet; how many records."""
     records = 0
+    import pyarrow as pa  # not for help
+    import pyarrow.parquet as pq
+
+    from headrace.sot.sources.parquet import SCHEMA
+
     with pq.ParquetWriter(out, SCHEMA, compression="zstd") as writer:
         for group in in_groups(bodies, _TOGETHER, _TOGETHER_BYTES, len):
             # Bytes stay bytes: base64 is JSON's need alone.

@@ -7,19 +7,24 @@ default context does it, the environment's proxies and certificates, time-outs, 
 each way in which it can go wrong. It follows no redirects.
 """
 
-from headrace.wire.connection import Limits
-from headrace.wire.exceptions import Broken, ProxyRefused, Silent, Unreachable, WireError
-from headrace.wire.message import Headers, Reply, problem_of_credential
-from headrace.wire.pool import Pool
-from headrace.wire.route import (
-    Origin,
-    Proxy,
-    keep_loopback_direct,
-    proxy_for,
-    tls_context,
-    trusted_files,
-)
-from headrace.wire.watch import Flight, Watch
+from typing import TYPE_CHECKING
+
+from headrace.deferred import deferred
+
+if TYPE_CHECKING:
+    from headrace.wire.connection import Limits
+    from headrace.wire.exceptions import Broken, ProxyRefused, Silent, Unreachable, WireError
+    from headrace.wire.message import Headers, Reply, problem_of_credential
+    from headrace.wire.pool import Pool
+    from headrace.wire.route import (
+        Origin,
+        Proxy,
+        keep_loopback_direct,
+        proxy_for,
+        tls_context,
+        trusted_files,
+    )
+    from headrace.wire.watch import Flight, Watch
 
 __all__ = [
     "Broken",
@@ -41,3 +46,15 @@ __all__ = [
     "tls_context",
     "trusted_files",
 ]
+
+__getattr__ = deferred(
+    __name__,
+    {
+        "connection": "Limits",
+        "exceptions": "Broken ProxyRefused Silent Unreachable WireError",
+        "message": "Headers Reply problem_of_credential",
+        "pool": "Pool",
+        "route": "Origin Proxy keep_loopback_direct proxy_for tls_context trusted_files",
+        "watch": "Flight Watch",
+    },
+)

@@ -18,7 +18,7 @@ from prefect.states import State
 from pydantic import Field
 
 from headrace.cli import running
-from headrace.cli.running import pipeline_command
+from headrace.cli.options import pipeline_command
 from headrace.lake.names import product_prefix
 from headrace.run.parameters import Form, Parameters
 from headrace.run.progress import StepProgress

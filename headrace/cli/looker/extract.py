@@ -25,10 +25,9 @@ from headrace.cli.looker.shared import (
     opened,
     same_looker,
 )
-from headrace.cli.running import pipeline_command
+from headrace.cli.options import pipeline_command
 from headrace.extras import require
 from headrace.leases import LeaseHeld, claim, open_leases
-from headrace.looker.client import connection_from_environment
 from headrace.looker.extract.report import ExtractSummary, refused
 from headrace.looker.extract.request import ExtractRequest, vault_lease
 from headrace.looker.retry import RetryReport, retry_failures
@@ -45,6 +44,8 @@ def _check(request: ExtractRequest, _as_json: bool) -> None:
     """Say what is missing before a server is started; a block needs the server."""
     require("looker")
     if not request.base_url.startswith(BLOCK_PREFIX):
+        from headrace.looker.client import connection_from_environment  # not for help
+
         connection_from_environment(request.base_url)
 
 

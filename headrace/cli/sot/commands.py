@@ -12,8 +12,7 @@ from rich.console import Console
 
 from headrace.cli.common import Json, print_json, table_of
 from headrace.cli.exits import Exit
-from headrace.cli.running import pipeline_command
-from headrace.cli.server import api_for_run
+from headrace.cli.options import pipeline_command
 from headrace.errors import ConfigurationError
 from headrace.extras import require
 from headrace.pull.request import BLOCK_PREFIX
@@ -192,6 +191,8 @@ def _opened(option: str) -> Iterator[SotStore]:
     location = option or settings.sot
     with ExitStack() as opened:
         if location.startswith(BLOCK_PREFIX):
+            from headrace.cli.server import api_for_run  # not for help
+
             opened.enter_context(api_for_run(settings.home, say=lambda _line: None))
             from blocks.resolve import sot_store_of
 

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from headrace.deferred import deferred
 from headrace.extras import import_with
-from headrace.looker.client.connection import LookerConnection, connection_from_environment
 from headrace.looker.exceptions import (
     AccessRefused,
     AppError,
@@ -27,6 +27,7 @@ from headrace.looker.exceptions import (
 
 if TYPE_CHECKING:
     from headrace.looker.client.client import LookerClient, open_client
+    from headrace.looker.client.connection import LookerConnection, connection_from_environment
     from headrace.looker.client.transport import Call
 
 __all__ = [
@@ -47,7 +48,11 @@ __all__ = [
 _ON_THE_SDK = {"Call": "transport", "LookerClient": "client", "open_client": "client"}
 
 
+#: What brings the HTTP client along.
+_connections = deferred(__name__, {"connection": "LookerConnection connection_from_environment"})
+
+
 def __getattr__(name: str) -> object:
     if name not in _ON_THE_SDK:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return _connections(name)
     return getattr(import_with("looker", f"{__name__}.{_ON_THE_SDK[name]}"), name)

@@ -10,12 +10,11 @@ from typing import Annotated, Any
 from pydantic import Field, field_validator, model_validator
 
 from headrace.lake.names import location_digest
-from headrace.looker.client.connection import check_looker_url
 from headrace.looker.content import TYPES, content_of
 from headrace.paths import real_path
 from headrace.pull.request import BLOCK_PREFIX, RATE
-from headrace.quota import parse_rates
 from headrace.quota.config import OUTAGE_LIMIT_S
+from headrace.quota.rates import parse_rates
 from headrace.run.parameters import Form, Parameters, about
 
 MOST_WORKERS = 50
@@ -161,6 +160,8 @@ class ExtractRequest(Parameters):
     def _url(cls, value: str) -> str:
         if not value or value.startswith(BLOCK_PREFIX):
             return value
+        from headrace.looker.client.connection import check_looker_url  # not for help
+
         return check_looker_url(value)
 
     @model_validator(mode="after")

@@ -21,19 +21,27 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, cast
-
-import pyarrow as pa
+from functools import cache
+from typing import TYPE_CHECKING, Any, cast
 
 from headrace.looker.exceptions import BodyDamaged, NotInVault
 from headrace.looker.vault.file import VaultFile
 from headrace.looker.vault.items import Item, digest, utc_text
 from headrace.looker.vault.model import Body, ItemComparison, Row, UpsertCounts, Version
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 PLAIN = 0
 ZSTD = 1
 _SMALLEST = 128
-_ZSTD = pa.Codec("zstd", compression_level=1)
+
+
+@cache
+def _zstd() -> pa.Codec:
+    import pyarrow as pa  # not for help
+
+    return pa.Codec("zstd", compression_level=1)
 
 
 class UnknownCodec(ValueError):
@@ -43,7 +51,7 @@ class UnknownCodec(ValueError):
 def compress(body: bytes) -> tuple[int, bytes]:
     """The codec that was used, and the bytes to store."""
     if len(body) >= _SMALLEST:
-        packed = cast(bytes, _ZSTD.compress(body, asbytes=True))
+        packed = cast(bytes, _zstd().compress(body, asbytes=True))
         if len(packed) < len(body):
             return ZSTD, packed
     return PLAIN, body
@@ -60,7 +68,7 @@ def decompress(codec: int, packed: bytes, size_bytes: int) -> bytes:
         return packed
     if codec != ZSTD:
         raise UnknownCodec(f"codec {codec}")
-    return cast(bytes, _ZSTD.decompress(packed, decompressed_size=size_bytes, asbytes=True))
+    return cast(bytes, _zstd().decompress(packed, decompressed_size=size_bytes, asbytes=True))
 
 
 Packed = Mapping[bytes, tuple[int, bytes]]

@@ -27,7 +27,6 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Final
 
-import pyarrow as pa
 from xxhash import xxh3_64_intdigest
 
 from headrace.sot.store import Parked
@@ -172,6 +171,8 @@ def compress(raw: bytes) -> tuple[int, bytes]:
     """The codec used, and the payload under it."""
     if len(raw) < 64:
         return CODEC_NONE, raw
+    import pyarrow as pa  # not for help
+
     return CODEC_ZSTD, pa.Codec("zstd", _ZSTD_LEVEL).compress(raw, asbytes=True)
 
 
@@ -186,6 +187,8 @@ def decompress(entry: Entry, stored: bytes) -> bytes:
     if entry.codec == CODEC_NONE:
         raw = stored
     else:
+        import pyarrow as pa  # not for help
+
         try:
             raw = pa.Codec("zstd").decompress(stored, entry.raw_bytes, asbytes=True)
         except (OSError, pa.ArrowException) as error:

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, Protocol, cast
 
-from headrace.lake.opening import make_store
 from headrace.sot.exceptions import SourceUnusable
 from headrace.sot.frames import CHUNK_BYTES
 from headrace.stopping import STOP, StopEvent
@@ -94,6 +93,8 @@ def _counts(name: str) -> bool:
 
 def _objects(source: str, s3: S3Settings | None, stop: StopEvent) -> list[Place]:
     folder, _, last = source.rstrip("/").rpartition("/")
+    from headrace.lake.opening import make_store  # not for help
+
     as_prefix = make_store(source.rstrip("/"), s3=s3, stop=stop)
     found = sorted(as_prefix.entries(""), key=lambda entry: entry.key)
     kept = [entry for entry in found if _counts(entry.key)]

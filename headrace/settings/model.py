@@ -127,7 +127,7 @@ class Settings(BaseSettings):
         return self.leases or str(self.home / "leases")
 
 
-def load_settings() -> Settings:
+def read_settings() -> Settings:
     """The settings of this process's environment.
 
     Raises:

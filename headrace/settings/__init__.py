@@ -1,0 +1,25 @@
+"""Settings of this machine; their model is imported when they are first asked for, not for help."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.deferred import deferred
+
+if TYPE_CHECKING:
+    from headrace.settings.model import Settings
+
+__all__ = ["Settings", "load_settings"]
+
+__getattr__ = deferred(__name__, {"model": "Settings"})
+
+
+def load_settings() -> Settings:
+    """The settings that the environment says at this moment.
+
+    Raises:
+        ConfigurationError: naming the variable that cannot be used.
+    """
+    from headrace.settings.model import read_settings
+
+    return read_settings()
