@@ -14,6 +14,7 @@ BENCHES = {
     "sot": "bench.sot",
     "sot-cql": "bench.sot_cql",
     "starts": "bench.starts",
+    "unified": "bench.unified",
 }
 
 
