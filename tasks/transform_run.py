@@ -125,9 +125,9 @@ def open_transform(request: TransformRequest) -> Iterator[Transform]:
         TableDamaged, TableTooNew, TableUnreachable: there is a table that cannot be used.
     """
     store = lake_of(request.lake).store()
-    stored = set(stored_products(store, EXCHANGE))
-    # A set may name products of which nothing is stored.
     chosen = to_look_at(request, store, EXCHANGE).products
+    # A set may name products of which nothing is stored.
+    stored = stored_products(store, EXCHANGE)
     products = tuple(product for product in chosen if product in stored)
     with opening() as begun, made_transform(begun.run_id, request, products, begun.stop) as run:
         announce(run)

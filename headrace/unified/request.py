@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from headrace.products.choice import StoredChoice
 from headrace.pull.request import LakeAccess
 from headrace.run.parameters import Form
 
 _MB = 1 << 20
-_ADDRESS = r"(tcp|tls|ucx|ws|wss)://[^/?#@\s]+"
+_RUNNER = r"^(threads|dask|dask:(tcp|tls|ucx|ws|wss)://[^/?#@\s]+)$"
 
 
 class TransformRequest(StoredChoice, LakeAccess):
@@ -43,13 +44,12 @@ class TransformRequest(StoredChoice, LakeAccess):
     runner: Annotated[
         str,
         Field(
-            pattern=rf"^(threads|dask|dask:{_ADDRESS})$",
             title="Where products are transformed",
             description="threads of this process; dask for a cluster of as many processes here; "
             "or an existing one, as in dask:tcp://HOST:8786.",
             examples=["threads", "dask", "dask:tcp://10.0.0.5:8786"],
         ),
-        Form(str, empty="", setting="runner"),
+        Form(Annotated[str, Field(pattern=rf"^$|{_RUNNER}")], empty="", setting="runner"),
     ]
     file_mb: Annotated[
         int,
@@ -72,6 +72,13 @@ class TransformRequest(StoredChoice, LakeAccess):
             examples=[24, 168],
         ),
     ] = 24
+
+    @field_validator("runner")
+    @classmethod
+    def _known(cls, runner: str) -> str:
+        if not re.fullmatch(_RUNNER, runner):
+            raise ValueError("write threads, dask, or dask:tcp://HOST:PORT")
+        return runner
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

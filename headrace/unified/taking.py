@@ -9,6 +9,7 @@ their rows, until it answers for them again.
 
 from __future__ import annotations
 
+import os
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -41,8 +42,9 @@ from headrace.unified.taken import Taken
 FILE_BYTES = 128 << 20
 #: Rows of a product after which a commit is due, which a kill then cannot cost any more.
 COMMIT_ROWS = 10_000_000
-#: Parts that are read and converted at once, and how many of them may wait to be written.
-_READERS, _AHEAD = 2, 3
+#: Parts that are read and converted at once, of all products, and how many of one product may wait
+#: to be written.
+_READERS, _AHEAD = max(2, min(4, os.cpu_count() or 1)), 2
 #: Months whose files are open at once; trades hardly go back in time by more.
 _OPEN_MONTHS = 4
 #: A part may show up so much later than its time says: a slow store, a clock that runs behind.
@@ -87,6 +89,7 @@ class Taker:
         self._commit_rows = commit_rows
         self._stop = stop
         self._on_rows = on_rows
+        self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="unify")
 
     def changes(self, symbol: str) -> Generator[Change]:
         """What is to be committed of a product, in order; each before the next is asked for.
@@ -228,32 +231,30 @@ class Taker:
     def _pieces(self, symbol: str, wanted: IntervalSet) -> Iterator[_Piece]:
         """What becomes of the wanted ids, rising; fewer if the stop is set."""
         gone: Part | None = None
-        with ThreadPoolExecutor(_READERS, thread_name_prefix="unify") as pool:
-            while wanted:
-                work = iter(_shares(self._raw.parts(symbol).parts, wanted))
-                waiting: deque[tuple[Part, Future[_Piece]]] = deque()
+        while wanted:
+            shares = _shares(self._raw.parts(symbol).parts, wanted)
+            waiting: deque[tuple[Part, Future[_Piece]]] = deque()
+            try:
                 while True:
                     while len(waiting) < _AHEAD and not self._stop.is_set():
-                        part, ids = next(work, (None, EMPTY))
+                        part, ids = next(shares, (None, EMPTY))
                         if part is None:
                             break
-                        waiting.append((part, pool.submit(self._piece, symbol, part, ids)))
+                        converted = self._readers.submit(self._piece, symbol, part, ids)
+                        waiting.append((part, converted))
                     if not waiting:
                         return
                     part, converted = waiting.popleft()
-                    try:
-                        piece = converted.result()
-                    except ObjectMissing:  # merged away: its ids are in another part now
-                        if part == gone:
-                            raise
-                        gone = part
-                        break
-                    finally:
-                        if converted.exception() is not None:
-                            for _, other in waiting:
-                                other.cancel()
+                    piece = converted.result()
                     wanted -= piece.ids
                     yield piece
+            except ObjectMissing:  # merged away: its ids are in another part now
+                if part == gone:
+                    raise
+                gone = part
+            finally:
+                for _, converted in waiting:
+                    converted.cancel()
 
     def _piece(self, symbol: str, part: Part, ids: IntervalSet) -> _Piece:
         table, footer = self._raw.read_part(part)
