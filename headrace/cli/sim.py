@@ -13,13 +13,17 @@ import typer
 
 from headrace.sim import ExchangeSettings, SpecError
 from headrace.sim.faults import F
+from headrace.sim.keyed import KeyedSettings, KeyedSimulation, make_keys
 from headrace.sim.limits import Limit, RetryAfter, parse_bucket, parse_window
 from headrace.sim.looker import LookerSettings, LookerSimulation
 from headrace.sim.service import SimulatedService
 from headrace.sim.serving import serve
 from headrace.sim.simulation import ExchangeSimulation
 
-app = typer.Typer(help="Simulated servers (exchange, Looker) for rehearsals.", no_args_is_help=True)
+app = typer.Typer(
+    help="Simulated servers (exchange, Looker, an exchange with API keys) for rehearsals.",
+    no_args_is_help=True,
+)
 
 
 Window = Annotated[
@@ -182,6 +186,71 @@ def looker(
     about = f"{sum(settings.counts.values()):,} items"
     announce = _announcer("Looker", about, port_file, {"counts": settings.counts}, as_json=as_json)
     _serve(LookerSimulation(settings), settings.port, announce, port_file, as_json)
+
+
+@app.command()
+def keyed_exchange(
+    keys: Annotated[
+        int | None,
+        typer.Option(help="So many keys, simulated-key-1 and so on; default: 5.", min=1),
+    ] = None,
+    key: Annotated[
+        list[str] | None, typer.Option(help="A key of your own in their place. Repeatable.")
+    ] = None,
+    window: Annotated[
+        str, typer.Option(help="What is accepted of each key, by arrival: 20/s or 100/60s.")
+    ] = "20/s",
+    block_after: Annotated[
+        int, typer.Option(help="So many answers 429 block a key for good.", min=1)
+    ] = 10,
+    inbound: Annotated[
+        str,
+        typer.Option(
+            help="The way of a request to the server, in seconds: constant:s=0.02, "
+            "uniform:low=0,high=0.05 or, with a heavy tail (P99 0.3), "
+            "lognormal:p50=0.025,p95=0.145."
+        ),
+    ] = "uniform:low=0,high=0.05",
+    outbound: Annotated[
+        str, typer.Option(help="The way of its answer back, written as --inbound.")
+    ] = "uniform:low=0,high=0.05",
+    fault: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="KIND[,field=value…], for example respond,status=401,key=2,between_s=10:20. "
+            "Repeatable. Kinds: respond, html, cut, reset, hang, drip, slow, refuse."
+        ),
+    ] = None,
+    port: Annotated[int, typer.Option(help="0 picks a free one.", min=0, max=65_535)] = 8082,
+    seed: Annotated[int, typer.Option(help="Of delays and chances.")] = 0,
+    port_file: PortFile = None,
+    as_json: Json = False,
+) -> None:
+    """Serve an exchange that limits, orders (by nonce) and blocks requests by their API key.
+
+    Stops at Ctrl-C. What it answers: headrace.sim.keyed.simulation. Counts by key, and
+    controls: see headrace.sim.control for the paths below /_sim/.
+    """
+    if keys is not None and key:
+        raise SpecError(
+            "--keys", str(keys), "--key names the keys already", hint="Give one of both"
+        )
+    each = parse_window(window)
+    settings = KeyedSettings.of(
+        keys=key or make_keys(5 if keys is None else keys),
+        limit=each.requests,
+        per_s=each.per_s,
+        block_after=block_after,
+        inbound=inbound,
+        outbound=outbound,
+        faults=fault or [],
+        seed=seed,
+        port=port,
+    )
+    about = f"{len(settings.keys)} keys, {window} each"
+    more = {"keys": len(settings.keys)}
+    announce = _announcer("keyed exchange", about, port_file, more, as_json=as_json)
+    _serve(KeyedSimulation(settings), settings.port, announce, port_file, as_json)
 
 
 def _serve(

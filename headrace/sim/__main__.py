@@ -1,4 +1,4 @@
-"""`python -m headrace.sim exchange|looker`: settings as a line of JSON on stdin, the URL on stdout.
+"""`python -m headrace.sim KIND`: settings as a line of JSON on stdin, the URL on stdout.
 
 How `ChildServer` starts a simulation; people use `headrace sim`.
 """
@@ -8,6 +8,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from headrace.sim.keyed.settings import KeyedSettings
+from headrace.sim.keyed.simulation import KeyedSimulation
 from headrace.sim.looker.settings import LookerSettings
 from headrace.sim.looker.simulation import LookerSimulation
 from headrace.sim.serving import serve_for_parent
@@ -16,6 +18,7 @@ from headrace.sim.simulation import ExchangeSimulation
 
 _SIMULATIONS: dict[str, tuple[Any, Any]] = {
     "exchange": (ExchangeSettings, ExchangeSimulation),
+    "keyed-exchange": (KeyedSettings, KeyedSimulation),
     "looker": (LookerSettings, LookerSimulation),
 }
 

@@ -84,6 +84,13 @@ class Drip(_Action):
     part: Literal["head", "body"] = "body"
 
 
+class Slow(_Action):
+    """Answer as always, but only after `s` seconds."""
+
+    kind: Literal["slow"] = "slow"
+    s: float = Field(default=5.0, ge=0)
+
+
 class Stuck(_Action):
     """Serve one page for every cursor: the one below and with id `newest`, or the newest page."""
 

@@ -35,7 +35,7 @@ class ChildServer(Generic[F]):
     ends with this process, however that ends. It is controlled over its control endpoint.
 
     Args:
-        kind: `exchange` or `looker`, as `headrace.sim.__main__` takes it.
+        kind: `exchange`, `keyed-exchange` or `looker`, as `headrace.sim.__main__` takes it.
         settings: the line of JSON.
         fault_class: what faults are; text is read by its `parse`.
         subject: what arrivals are about, made from its fields.

@@ -89,11 +89,11 @@ Latency = Annotated[Constant | Uniform | LogNormal, Field(discriminator="kind")]
 
 
 class LatencySource:
-    """Delays of one model under one seed."""
+    """Delays of one model under one seed; sources of different names are independent."""
 
-    def __init__(self, model: Latency, seed: int) -> None:
+    def __init__(self, model: Latency, seed: int, name: str = "latency") -> None:
         self.model = model
-        self._key = key_of(seed, "latency")
+        self._key = key_of(seed, name)
 
     def delay_s(self, number: int) -> float:
         """The whole delay of the request with this number (from 1), in seconds."""

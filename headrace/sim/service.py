@@ -93,6 +93,11 @@ class SimulatedService(ABC, Generic[F]):
             UnknownCommand: there is no such command.
         """
 
+    def _delays_s(self, number: int) -> tuple[float, float]:
+        """How long a request is on its way here, and the whole delay of its answer, in seconds."""
+        delay_s = self._latency.delay_s(number)
+        return delay_s * self._latency.model.inbound, delay_s
+
     async def handle(self, request: Request) -> Reply:
         """Answer one request of a client."""
         loop = asyncio.get_running_loop()
@@ -100,8 +105,7 @@ class SimulatedService(ABC, Generic[F]):
         arrival = self._log.opened(request.arrived_s, request.target, self._subject(request))
         status = None
         try:
-            delay_s = self._latency.delay_s(arrival.number)
-            inbound_s = delay_s * self._latency.model.inbound
+            inbound_s, delay_s = self._delays_s(arrival.number)
             if inbound_s:
                 await asyncio.sleep(inbound_s)
             arrival.counted_s = self.clock() if inbound_s else request.arrived_s

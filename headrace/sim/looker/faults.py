@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from headrace.sim.actions import Cut, Drip, Hang, Html, Refuse, Reset, Respond, kinds_of
+from headrace.sim.actions import Cut, Drip, Hang, Html, Refuse, Reset, Respond, Slow, kinds_of
 from headrace.sim.faults import ScriptedFault
 
 
@@ -27,15 +27,6 @@ class Revoke(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: Literal["revoke"] = "revoke"
-
-
-class Slow(BaseModel):
-    """Answer as always, but only after `s` seconds."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    kind: Literal["slow"] = "slow"
-    s: float = Field(default=5.0, ge=0)
 
 
 LookerAction = Annotated[

@@ -23,12 +23,12 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from headrace.sim.actions import delivery, substitute
+from headrace.sim.actions import Slow, delivery, substitute
 from headrace.sim.arrivals import Arrival
 from headrace.sim.exceptions import UnknownCommand
 from headrace.sim.http import Request
 from headrace.sim.looker.api import Answer, LookerApi
-from headrace.sim.looker.faults import Error, LookerFault, LookerSubject, Revoke, Slow
+from headrace.sim.looker.faults import Error, LookerFault, LookerSubject, Revoke
 from headrace.sim.looker.library import Library
 from headrace.sim.looker.routes import segments, subject_of
 from headrace.sim.looker.settings import Change, LookerSettings

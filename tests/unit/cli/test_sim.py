@@ -1,4 +1,4 @@
-"""`headrace sim exchange`: what it cannot read is named before anything is started."""
+"""`headrace sim`: what it cannot read is named before anything is started."""
 
 from __future__ import annotations
 
@@ -42,3 +42,19 @@ def test_a_bad_file_is_a_configuration_error(tmp_path: Path, text: str) -> None:
 )
 def test_out_of_bounds_is_a_usage_error(options: list[str]) -> None:
     assert CliRunner().invoke(app, ["exchange", *options]).exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (["--window", "fast"], "fast"),
+        (["--inbound", "normal"], "normal"),
+        (["--fault", "explode"], "explode"),
+        (["--keys", "3", "--key", "mine"], "--keys"),
+        (["--key", "mine", "--key", "mine"], "same"),
+    ],
+)
+def test_bad_options_of_the_keyed_exchange_are_named(options: list[str], named: str) -> None:
+    result = CliRunner().invoke(app, ["keyed-exchange", *options])
+    assert isinstance(result.exception, ConfigurationError)
+    assert named in str(result.exception)
