@@ -75,6 +75,8 @@ class RowsDiffer(StateError):
         self.found = found
 
 
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+_FRAME = re.compile(r"\s*\d+: [<\w]|\s+at |start_thread|clone")
 #: What delta-rs says of a protocol that it does not know.
 _NEWER = re.compile(r"unsupported|is not supported", re.IGNORECASE)
 #: What the operating system and object_store say of a place that is full, refuses, or is silent.
@@ -83,6 +85,7 @@ _DENIED = re.compile(
     r"Permission denied|Read-only file system|Forbidden|AccessDenied|Unauthorized|"
     r"InvalidAccessKeyId|SignatureDoesNotMatch|ExpiredToken|credentials"
 )
+_CERTIFICATE = re.compile(r"invalid peer certificate")
 _UNREACHABLE = re.compile(
     r"error sending request|connection|timed out|timeout|after \d+ retries|NoSuchBucket|"
     r"status code: 5\d\d",
@@ -90,15 +93,24 @@ _UNREACHABLE = re.compile(
 )
 
 
+def _reason(text: str) -> str:
+    """The outermost and the innermost of the causes that delta-rs lists, without its own stack."""
+    plain = _COLOURS.sub("", text).replace("\u21b3", "")
+    lines = [line.strip() for line in plain.splitlines() if not _FRAME.match(line)]
+    causes = list(dict.fromkeys(line for line in lines if line))
+    return ": ".join(cause[:200] for cause in dict.fromkeys([*causes[:1], *causes[-2:]]))
+
+
 def of_delta(place: str, error: Exception) -> HeadraceError:
     """The error of ours that an error of delta-rs about the table at `place` means."""
     text = str(error)
-    # delta-rs adds the frames of its own stack.
-    reason = text.partition("\n")[0][:300] or type(error).__name__
+    reason = _reason(text) or type(error).__name__
     if _FULL.search(text):
         return StoreFull("writing", place, reason, hint="Free some space and run again")
     if _DENIED.search(text):
         return StoreDenied("use", place, reason, hint="Correct the credentials or permissions")
+    if _CERTIFICATE.search(text):
+        return StoreDenied("use", place, reason, hint="Name the authority's file in SSL_CERT_FILE")
     if _UNREACHABLE.search(text):
         return TableUnreachable(place, reason)
     if _NEWER.search(text):

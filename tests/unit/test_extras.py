@@ -9,23 +9,26 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from lake_samples import FETCHED_AT, SOURCE, trades
 
 from headrace import extras
 from headrace.cli.deployments.plan import default_plan_path, read_plan
 from headrace.cli.deployments.registering import without_missing_extras
 from headrace.extras import ExtraMissing, import_with
+from headrace.lake import open_lake
 
 ROOT = Path(__file__).parents[2]
 WITHOUT = """
 import sys
+GONE = ("looker_sdk", "cassandra", "deltalake", "prefect_dask")
 class Absent:
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in ("looker_sdk", "cassandra"):
+        if name.partition(".")[0] in GONE:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 sys.meta_path.insert(0, Absent())
 import importlib.util
 found = importlib.util.find_spec
-importlib.util.find_spec = lambda name: None if name in ("looker_sdk", "cassandra") else found(name)
+importlib.util.find_spec = lambda name: None if name in GONE else found(name)
 """
 
 
@@ -107,3 +110,23 @@ def test_another_missing_module_is_not_taken_for_an_extra() -> None:
 def test_each_extra_is_declared() -> None:
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert declared["optional-dependencies"].keys() == extras._PACKAGES.keys()
+
+
+def test_a_transform_names_the_extra_before_it_starts_anything(tmp_path: Path) -> None:
+    raw = open_lake(tmp_path / "lake").raw("coinbase")
+    raw.write("BTC-USD", 1, 9, trades(range(1, 10)), source=SOURCE, fetched_at=FETCHED_AT)
+    program = (
+        "import sys\n"
+        "from headrace.errors import ConfigurationError\n"
+        "from headrace.lake import open_lake\n"
+        "from headrace.unified.request import TransformRequest\n"
+        "from headrace.stopping import STOP\n"
+        "from tasks.transform_run import made_transform\n"
+        "asked = TransformRequest(lake=sys.argv[1], runner='threads')\n"
+        "try:\n"
+        "    with made_transform('run', asked, ('BTC-USD',), STOP): pass\n"
+        "except ConfigurationError as error: print(error)"
+    )
+    done = python(program, str(tmp_path / "lake"), HEADRACE_HOME=str(tmp_path / "home"))
+    assert "headrace[unified]" in done.stdout, done.stderr
+    assert not (tmp_path / "lake" / "unified").exists()

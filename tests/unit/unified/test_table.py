@@ -7,7 +7,14 @@ from deltalake import DeltaTable
 from deltalake.schema import Schema
 
 from headrace.lake import open_lake
-from headrace.unified.exceptions import TableDamaged, TableMissing, TableTooNew
+from headrace.lake.exceptions import StoreDenied, StoreFull
+from headrace.unified.exceptions import (
+    TableDamaged,
+    TableMissing,
+    TableTooNew,
+    TableUnreachable,
+    of_delta,
+)
 from headrace.unified.schema import UNIFIED_SCHEMA
 from headrace.unified.table import UnifiedTable, unified_table
 
@@ -62,3 +69,35 @@ def test_a_newer_protocol_is_refused_by_name(table: UnifiedTable, protocol: str)
     assert entry.read_text() != text
     with pytest.raises(TableTooNew, match="Upgrade headrace"):
         table.snapshot()
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "said"),
+    [
+        ("Generic error: No space left on device (os error 28)", StoreFull, "Free some space"),
+        (
+            "Generic S3 error\n  ↳ status 403 Forbidden\n   0: <unknown>",
+            StoreDenied,
+            "403 Forbidden",
+        ),
+        (
+            "Generic S3 error\n \x1b[31m↳\x1b[0m client error (Connect)\n"
+            " ↳ invalid peer certificate\n ↳ UnknownIssuer\n   0: <unknown>\n  12: start_thread",
+            StoreDenied,
+            "invalid peer certificate: UnknownIssuer. Name the authority's file in SSL_CERT_FILE",
+        ),
+        ("Generic S3 error: error sending request", TableUnreachable, "Run again"),
+        ("Kernel error: Unsupported minimum reader version 9", TableTooNew, "Upgrade"),
+        (
+            "Kernel error: Json error: Truncated record\n   0: <unknown>\n",
+            TableDamaged,
+            "Truncated",
+        ),
+    ],
+)
+def test_what_delta_says_is_named_with_the_next_step(text: str, kind: type, said: str) -> None:
+    error = of_delta("s3://lake/unified/trades", Exception(text))
+    assert isinstance(error, kind)
+    assert said in str(error)
+    assert "unknown>" not in str(error)
+    assert "s3://lake/unified/trades" in str(error)

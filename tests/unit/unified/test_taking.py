@@ -5,7 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 from lake_samples import trades
 from support.unified import (
@@ -18,8 +20,14 @@ from support.unified import (
 )
 
 from headrace.coverage import IntervalSet
-from headrace.lake import Lake, open_lake
+from headrace.lake import Lake, RawLake, open_lake
+from headrace.lake.exceptions import ObjectMissing
+from headrace.lake.parts import Part
+from headrace.stopping import StopEvent
+from headrace.unified import taking
 from headrace.unified.comparing import content_of
+from headrace.unified.exceptions import RowsDiffer
+from headrace.unified.rows import Unified
 from headrace.unified.taken import Taken
 from headrace.unified.transforming import Transformer
 
@@ -256,3 +264,75 @@ def test_a_large_product_is_committed_in_pieces(lake: Lake) -> None:
     assert transform(transformer).new_rows == 10_000
     assert transformer.tables.trades.snapshot().version == 4  # made, and 3 x 3,000 and the rest
     assert table_rows(lake) == expected_rows(transformer.raw)
+
+
+def test_a_part_that_is_merged_away_meanwhile(
+    transformer: Transformer, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for lo in range(1, 128_001, 16_000):
+        put(transformer.raw, lo, lo + 15_999, trades(range(lo, lo + 16_000, 7)))
+    read = RawLake.read_part
+    merged: list[str] = []
+
+    def merge_first(raw: RawLake, part: Part) -> Any:
+        if part.lo == 32_001 and not merged:
+            merged.append(part.key)
+            monkeypatch.setattr(RawLake, "read_part", read)
+            raw.merge_due(PRODUCT)
+        return read(raw, part)
+
+    monkeypatch.setattr(RawLake, "read_part", merge_first)
+    transform(transformer)
+    assert merged
+    assert table_rows(lake) == expected_rows(transformer.raw)
+    assert taken(transformer) == IntervalSet.of((1, 128_000))
+
+
+def test_a_part_that_is_gone_for_good_is_named(
+    transformer: Transformer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(transformer.raw, 1, 1_000, trades(range(1, 1_001)))
+
+    def missing(raw: RawLake, part: Part) -> Any:
+        raise ObjectMissing("reading", part.key, "it is gone")
+
+    monkeypatch.setattr(RawLake, "read_part", missing)
+    with pytest.raises(ObjectMissing, match="part-000000000001"):
+        transform(transformer)
+
+
+def test_a_stop_keeps_what_is_complete(lake: Lake) -> None:
+    stop = StopEvent()
+    transformer = Transformer(
+        lake, "coinbase", stop=stop, on_rows=lambda _rows: stop.set() if halfway() else None
+    )
+    for lo in range(1, 20_000, 1_000):
+        put(transformer.raw, lo, lo + 999, trades(range(lo, lo + 1_000)))
+    calls = iter(range(100))
+
+    def halfway() -> bool:
+        return next(calls) == 5
+
+    receipt = transform(transformer)
+    assert 5_000 < receipt.new_rows < 15_000
+    rows = table_rows(lake)
+    assert rows == expected_rows(transformer.raw)[: len(rows)]
+    assert len(rows) == receipt.new_rows
+    transform(Transformer(lake, "coinbase"))
+    assert table_rows(lake) == expected_rows(transformer.raw)
+
+
+def test_rows_that_do_not_match_their_part_are_refused(
+    transformer: Transformer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(transformer.raw, 1, 1_000, trades(range(1, 1_001)))
+    convert = taking.unified
+
+    def one_less(rows: pa.Table) -> Unified:
+        made = convert(rows)
+        return Unified(made.rows.slice(1), made.misfits)
+
+    monkeypatch.setattr(taking, "unified", one_less)
+    with pytest.raises(RowsDiffer, match="999 rows"):
+        transform(transformer)
+    assert transformer.tables.trades.snapshot().files() == []
