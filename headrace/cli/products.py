@@ -40,7 +40,6 @@ from headrace.wire.transport import Transport, check_base_url, quota_name
 
 app = typer.Typer(
     help="The exchange's list of products, kept in the lake, and named sets of products.",
-    no_args_is_help=True,
 )
 
 UrlOption = Annotated[str, typer.Option(help="Address of the exchange. [HEADRACE_COINBASE_URL]")]
@@ -53,6 +52,37 @@ Json = Annotated[bool, typer.Option("--json", help="One JSON value on stdout, no
 Ids = Annotated[list[str], typer.Argument(help="Product ids, such as BTC-USD.")]
 
 _SET_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+@app.callback(invoke_without_command=True)
+def products(
+    context: typer.Context,
+    text: Annotated[str, typer.Option("--match", help="Only ids that contain this text.")] = "",
+    base_url: UrlOption = "",
+    rate: RateOption = [],  # noqa: B006 - typer reads it, it is never changed
+    as_json: Json = False,
+) -> None:
+    """The exchange's list of products, kept in the lake, and named sets of products.
+
+    Without a command: list what the exchange has now, and keep nothing.
+    """
+    if context.invoked_subcommand:
+        if text or base_url or rate or as_json:
+            raise ConfigurationError(
+                "options of a command stand behind it",
+                hint=f"headrace products {context.invoked_subcommand} --help",
+            )
+        return
+    found = sorted(
+        (each for each in _asked(_address(base_url), rate) if text.upper() in each.id.upper()),
+        key=lambda each: each.id,
+    )
+    if as_json:
+        print_json([msgspec.to_builtins(each) for each in found])
+        return
+    now = datetime.now(UTC).replace(microsecond=0)
+    listed = ProductList().with_listed(found, source="", now=now)[0]
+    Console().print(_table(listed, listed.products))
 
 
 @app.command()

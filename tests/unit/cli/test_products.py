@@ -98,6 +98,15 @@ def test_what_the_exchange_lists_now_is_shown_and_not_kept(lake: Path) -> None:
         run("list", "--live", "--set", "x")
 
 
+def test_without_a_command_it_lists_what_the_exchange_has_now(lake: Path) -> None:
+    assert [each["id"] for each in as_json("--match", "old")] == ["OLD-USD"]
+    assert set(as_json()[0]) >= {"id", "base_currency", "quote_currency", "status"}
+    assert "ETH-EUR" in run().stdout
+    assert not lake.exists()
+    with pytest.raises(ConfigurationError, match="stand behind it"):
+        run("--match", "old", "list")
+
+
 def test_a_set_takes_ids_and_patterns_and_is_replaced_and_deleted() -> None:
     run("sync")
     assert "2 products now: ETH-USD, BTC-USD" in run("set", "x", "eth-usd", "BTC-USD").stdout
