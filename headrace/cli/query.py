@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
-from secrets import token_hex
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import pyarrow as pa
@@ -20,13 +18,12 @@ from rich.text import Text
 
 from headrace.cli.common import LakeOption
 from headrace.cli.exits import Exit
-from headrace.cli.lakes import opened_store
+from headrace.cli.lakes import check_place, opened_store, written_whole
 from headrace.errors import ConfigurationError
 from headrace.extras import import_with
-from headrace.lake import Lake, look_into
+from headrace.lake import look_into
 from headrace.logs.redaction import safe_text
 from headrace.output import abandon_stdout
-from headrace.paths import publish_new, real_path
 from headrace.query.formats import FORMAT_OF_SUFFIX, Format, plain_decimals, row_writer
 from headrace.signals import leave_on_signals
 
@@ -70,7 +67,7 @@ def query(
     with opened_store(lake, quiet=True) as store:
         opened = look_into(store)
         if output is not None:
-            _check_place(output, opened, force=force)
+            check_place(output, opened, force=force)
         with_session = partial(session_module.open_session, opened, memory=memory)
         _in_thread(with_session, lambda session: _run(session, text, form, output, force=force))
 
@@ -80,7 +77,7 @@ def _run(session: Session, text: str, form: Format, output: Path | None, *, forc
         if form is Format.TABLE:
             _show(reader)
         elif output is not None:
-            with _replaced(output, force=force) as sink:
+            with written_whole(output, force=force) as sink:
                 _write(reader, form, sink)
         else:
             try:
@@ -128,33 +125,6 @@ def _format(form: Format | None, output: Path | None) -> Format:
             hint="Give --format csv, json, jsonl, arrow or parquet",
         )
     return form
-
-
-def _check_place(output: Path, lake: Lake, *, force: bool) -> None:
-    place = real_path(output)
-    if place.is_relative_to(lake.location):
-        raise ConfigurationError(f"{output} is in the lake", hint="Write to another folder")
-    if place.exists() and not force:
-        raise ConfigurationError(f"{output} is there already", hint="Repeat with --force")
-    if place.is_dir() or not place.parent.is_dir():
-        raise ConfigurationError(f"{output} cannot be written", hint="Name a file in a folder")
-
-
-@contextmanager
-def _replaced(output: Path, *, force: bool) -> Iterator[BinaryIO]:
-    """A file that has its name when all of it is written."""
-    draft = output.with_name(f".{output.name}.{token_hex(8)}.tmp")
-    try:
-        with draft.open("xb") as sink:
-            yield sink
-            sink.flush()
-            os.fsync(sink.fileno())
-        if force:
-            draft.replace(output)
-        elif not publish_new(draft, output):
-            raise ConfigurationError(f"{output} is there already", hint="Repeat with --force")
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 def _in_thread(

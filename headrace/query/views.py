@@ -5,7 +5,6 @@ All of it is SQL over `headrace.query.files`, bound to the files when a query na
 
 from __future__ import annotations
 
-from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
 from headrace.lake.names import RAW_ROOT
@@ -32,7 +31,7 @@ _QUANTITY_REST = f"(quantity - trunc(quantity))::DECIMAL(19, {_QUANTITY_PLACES})
 #: A sum of prices x quantities may need more digits than any number of DuckDB has. So whole parts
 #: and fractions are multiplied apart, and their sums kept apart: each has room for a million of the
 #: greatest values. A sum of products has as many places as price and quantity together; divided by
-#: a volume it has those of a price. What fits 128 bits DuckDB divides, the rest `_divided` does.
+#: a volume it has those of a price. What fits 128 bits is divided at once, the rest by digits.
 MACROS: Final = (
     "CREATE MACRO _unscaled(x) AS replace(x::VARCHAR, '.', '')::HUGEINT",
     # The first border of a step at or after a time.
@@ -40,8 +39,18 @@ MACROS: Final = (
         time_bucket(step::INTERVAL, ts::TIMESTAMPTZ + step::INTERVAL - INTERVAL 1 MICROSECOND)""",
     f"""CREATE MACRO _price(n) AS (n // {10**_PRICE_PLACES})::{_PRICE}
         + (n % {10**_PRICE_PLACES})::DECIMAL({_PRICE_PLACES}, 0) * {_LEAST_PRICE}""",
-    """CREATE MACRO _rounded(n, d) AS _price(n // d + CASE
-        WHEN 2 * (n % d) > d OR (2 * (n % d) = d AND (n // d) % 2 = 1) THEN 1 ELSE 0 END)""",
+    """CREATE MACRO _nearest(q, r, d) AS _price(q + CASE
+        WHEN 2 * r > d OR (2 * r = d AND q % 2 = 1) THEN 1 ELSE 0 END)""",
+    "CREATE MACRO _rounded(n, d) AS _nearest(n // d, n % d, d)",
+    # Division as on paper, for a dividend of any length.
+    "CREATE MACRO _big(x, zeros) AS (_unscaled(x)::VARCHAR || repeat('0', zeros))::BIGNUM",
+    """CREATE MACRO _quotient(digits, d) AS list_reduce(
+        [{'q': 0::HUGEINT, 'r': c::HUGEINT} FOR c IN string_split(digits, '')],
+        lambda done, next: {'q': done.q * 10 + (done.r * 10 + next.r) // d,
+            'r': (done.r * 10 + next.r) % d},
+        {'q': 0::HUGEINT, 'r': 0::HUGEINT})""",
+    """CREATE MACRO _rounded_digits(digits, d) AS
+        _nearest(_quotient(digits, d).q, _quotient(digits, d).r, d)""",
     "CREATE MACRO _months(step) AS 12 * date_part('year', step) + date_part('month', step)",
     """CREATE MACRO _steps_between(step, earlier, later) AS CASE
         WHEN _months(step) > 0 THEN date_diff('month', earlier, later) // _months(step)
@@ -76,8 +85,10 @@ MACROS: Final = (
                     + _unscaled(of_price) * {10**_QUANTITY_PLACES}
                     + _unscaled(of_both),
                 _unscaled(volume))
-            ELSE _divided(_unscaled(whole), _unscaled(of_quantity), _unscaled(of_price),
-                _unscaled(of_both), _unscaled(volume))
+            ELSE _rounded_digits(
+                (_big(whole, {_PLACES}) + _big(of_quantity, {_PRICE_PLACES})
+                    + _big(of_price, {_QUANTITY_PLACES}) + _big(of_both, 0))::VARCHAR,
+                _unscaled(volume))
         END AS vwap,
         coalesce(_steps_between(step::INTERVAL, lag(start_ts) OVER before, start_ts) - 1, 0) AS gap
     FROM grouped
@@ -96,26 +107,5 @@ def create_views(connection: DuckDBPyConnection) -> None:
             f"'{PROTOCOL}://{root}/**/*.parquet', hive_partitioning = true, "
             f"hive_types = {{{types}}})"
         )
-    connection.create_function(
-        "_divided",
-        _divided,
-        ["HUGEINT"] * 5,
-        _PRICE,
-    )
     for macro in MACROS:
         connection.execute(macro)
-
-
-def _divided(whole: int, of_quantity: int, of_price: int, of_both: int, volume: int) -> Decimal:
-    """A volume-weighted price, rounded half to even, from the sums that `candles` makes."""
-    total = (
-        whole * 10**_PLACES
-        + of_quantity * 10**_PRICE_PLACES
-        + of_price * 10**_QUANTITY_PLACES
-        + of_both
-    )
-    quotient, rest = divmod(total, volume)
-    if 2 * rest > volume or (2 * rest == volume and quotient % 2):
-        quotient += 1
-    sign, digits, _ = Decimal(quotient).as_tuple()
-    return Decimal((sign, digits, -_PRICE_PLACES))

@@ -21,6 +21,8 @@ from tests.support.processes import wait_until
 from tests.support.queries import unified_lake
 
 NOON = datetime(2024, 3, 9, 12, tzinfo=UTC)
+#: As the installed command does it.
+ENTRY = "from headrace.cli.entry import main; main()"
 #: Runs for hours, and looks at no signal by itself.
 ENDLESS = "SELECT count(*) FROM range(1000000000000) WHERE hash(range) = 0"
 
@@ -40,7 +42,7 @@ class Ended(NamedTuple):
 
 def command(*arguments: str, lake: Path | None = None) -> list[str]:
     where = ["--lake", str(lake)] if lake else []
-    return [sys.executable, "-m", "headrace.cli.main", "query", *arguments, *where]
+    return [sys.executable, "-c", ENTRY, "query", *arguments, *where]
 
 
 def run(*arguments: str, lake: Path, stdin: str = "") -> Ended:
