@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
+from shutil import rmtree
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import pyarrow as pa
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 #: A table is for people; `--format csv` has all rows.
 ROWS_SHOWN = 100
+#: How long a query that is interrupted may take to end by itself; the signal allows a second more.
+_UNWIND_S = 2.0
 _BINARY = (Format.ARROW, Format.PARQUET)
 #: What a console of unlimited width is made with: nothing is cut in a pipe.
 _WIDE = 100_000
@@ -150,7 +153,9 @@ def _in_thread(
         stopped.set()
         for session in running:
             session.interrupt()
-        thread.join()  # it removes what it has begun to write
+        thread.join(_UNWIND_S)  # it removes what it has begun to write
+        for session in running:
+            rmtree(session.spilled, ignore_errors=True)
 
     with leave_on_signals(give_up):
         thread.start()

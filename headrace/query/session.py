@@ -43,10 +43,12 @@ class Session:
     Args:
         connection: prepared by `open_session`.
         files: what it reads.
+        spilled: the folder for what does not fit in memory.
     """
 
-    def __init__(self, connection: DuckDBPyConnection, files: LakeFiles) -> None:
+    def __init__(self, connection: DuckDBPyConnection, files: LakeFiles, spilled: str) -> None:
         self.files = files
+        self.spilled = spilled
         self._connection = connection
 
     @contextmanager
@@ -129,7 +131,7 @@ def open_session(lake: Lake, *, memory: str = DEFAULT_MEMORY) -> Iterator[Sessio
             "SET lock_configuration = true",
         ):
             connection.execute(lock)
-        yield Session(connection, files)
+        yield Session(connection, files, spilled)
 
 
 def _checked(sql: str) -> str:
