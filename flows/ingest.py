@@ -14,6 +14,7 @@ from prefect.client.schemas import State
 
 from headrace.pull.report import Summary
 from headrace.pull.request import IngestRequest
+from tasks.check import check_pulled
 from tasks.pipeline import pipeline
 from tasks.pull import plan_products, pull_products
 from tasks.pull_report import conclude, conclude_plan
@@ -27,7 +28,7 @@ def ingest(request: IngestRequest) -> State[Summary]:
     with open_run(request) as run:
         if request.dry_run:
             return conclude_plan(run, plan_products(run))
-        return conclude(run, pull_products(run), transform_pulled(run))
+        return conclude(run, pull_products(run), transform_pulled(run), check_pulled(run))
 
 
 if __name__ == "__main__":

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from prefect.client.schemas import State
@@ -14,12 +14,14 @@ from blocks.checkpoint import BlockCheckpoints
 from blocks.resolve import lake_of
 from headrace.audit.coverage import load
 from headrace.checks.checker import Known, checked
+from headrace.checks.layers import Layers
 from headrace.checks.report import CheckReport, ProductChecks
 from headrace.checks.request import CheckRequest
-from headrace.coverage import EMPTY
+from headrace.coverage import EMPTY, IntervalSet
 from headrace.errors import HeadraceError
-from headrace.lake import Grid, RawLake
+from headrace.lake import Grid, RawLake, Store
 from headrace.lake.grid import recorded_grid
+from headrace.lake.store import stored_products
 from headrace.leases import LeaseStore, open_leases
 from headrace.products.choice import Chosen, to_look_at
 from headrace.pull.checkpoints import Checkpoint
@@ -28,6 +30,12 @@ from headrace.pull.product_leases import ProductLeases
 from headrace.run.progress import StepProgress
 from headrace.run.report import Status, combined
 from headrace.stopping import Stopped
+from headrace.unified.exceptions import (
+    TableDamaged,
+    TableMissing,
+    TableTooNew,
+    TableUnreachable,
+)
 from tasks import kernel
 from tasks.events import emit_breaches
 from tasks.kernel import (
@@ -39,6 +47,7 @@ from tasks.kernel import (
     registered,
 )
 from tasks.prefect_defaults import task
+from tasks.pull_run import Run as PullRun
 from tasks.waves import map_in_waves, thread_pool
 
 
@@ -48,12 +57,16 @@ class Checking(PipelineRun[CheckRequest]):
 
     Args:
         chosen: the products, in this order, and how they were named.
+        layers: the unified table as it was at the beginning, if it is to be compared.
+        only: by product, the ids whose rows are looked at; all of a product that is not in it.
         lake: read only.
         progress: products looked at, shown in the UI by `bar`.
         began: what ages are counted from.
     """
 
     chosen: Chosen
+    layers: Layers | HeadraceError | None
+    only: Mapping[str, IntervalSet] = field(default_factory=dict)
     lake: RawLake
     checkpoints: BlockCheckpoints
     leases: LeaseStore
@@ -66,7 +79,13 @@ class Checking(PipelineRun[CheckRequest]):
         product_leases = ProductLeases(self.leases, EXCHANGE, product, self.lake.store.location)
         found = load(self.checkpoints, EXCHANGE, product)
         noted = found.coverage if isinstance(found, Checkpoint) else EMPTY
-        return Known(noted, product in self.chosen.delisted, product_leases.is_under_way)
+        return Known(
+            noted,
+            product in self.chosen.delisted,
+            product_leases.is_under_way,
+            self.layers,
+            self.only.get(product),
+        )
 
 
 @contextmanager
@@ -76,11 +95,13 @@ def open_check(request: CheckRequest) -> Iterator[Checking]:
     Raises:
         NothingStored, NotInLake, NothingChosen: there is nothing to look at.
         LakeUnusable: the lake is a file, or cannot be reached.
+        ExtraMissing: there is a unified table, and deltalake is not installed.
         ConfigurationError, StateError: something cannot be used.
     """
     store = lake_of(request.lake).store()
     chosen = to_look_at(request, store, EXCHANGE)
     lake = RawLake(store, EXCHANGE, recorded_grid(store, EXCHANGE) or Grid())
+    layers = _layers(request, store)
     progress = StepProgress("products", len(chosen.products))
     with opening() as begun, ProgressArtifact(progress) as bar:
         run = Checking(
@@ -90,6 +111,7 @@ def open_check(request: CheckRequest) -> Iterator[Checking]:
             stop=begun.stop,
             greeting=chosen.described(),
             chosen=chosen,
+            layers=layers,
             lake=lake,
             checkpoints=BlockCheckpoints(store.location),
             leases=open_leases(begun.settings.lease_location),
@@ -100,6 +122,50 @@ def open_check(request: CheckRequest) -> Iterator[Checking]:
         announce(run)
         with registered(run):
             yield run
+
+
+def _layers(request: CheckRequest, store: Store) -> Layers | HeadraceError | None:
+    """The unified table, or why it cannot be read: that is a breach, and no end of the check."""
+    if not request.unified:
+        return None
+    try:
+        return Layers.opened(store, EXCHANGE)
+    except (TableMissing, TableDamaged, TableTooNew, TableUnreachable) as error:
+        return error
+
+
+def check_pulled(run: PullRun) -> CheckReport | None:
+    """What a pull asked for, after it: the check of what it stored; None if it did not ask.
+
+    Never raises for what can go wrong: the report says it.
+    """
+    if not run.request.check or run.stop.is_set():
+        return None
+    stored = stored_products(run.lake.store, EXCHANGE)
+    products = tuple(product for product in run.request.products if product in stored)
+    progress = StepProgress("products", len(products))
+    request = CheckRequest.checked(products=products, lake=run.request.lake)
+    try:
+        layers = _layers(request, run.lake.store)
+    except HeadraceError as error:
+        layers = error
+    with ProgressArtifact(progress, "headrace-check-progress") as bar:
+        checking = Checking(
+            id=run.id,
+            request=request,
+            settings=run.settings,
+            stop=run.stop,
+            chosen=replace(run.chosen, products=products),
+            layers=layers,
+            only={product: job.stored for product, job in run.jobs.items()},
+            lake=run.lake,
+            checkpoints=run.checkpoints,
+            leases=run.leases,
+            progress=progress,
+            bar=bar,
+        )
+        with registered(checking):
+            return report_of(checking, check_products(checking))
 
 
 @task(
@@ -159,8 +225,13 @@ def _found(product: str, outcome: object) -> ProductChecks:
 
 def conclude_check(checking: Checking, found: Sequence[ProductChecks]) -> State[CheckReport]:
     """Sum up what was found."""
+    return kernel.conclude(checking, report_of(checking, found))
+
+
+def report_of(checking: Checking, found: Sequence[ProductChecks]) -> CheckReport:
+    """What was found of all products."""
     last = checking.request.last
-    report = CheckReport(
+    return CheckReport(
         run=checking.id,
         status=combined(each.status for each in found),
         lake=checking.lake.store.location,
@@ -171,4 +242,3 @@ def conclude_check(checking: Checking, found: Sequence[ProductChecks]) -> State[
         stopped=checking.stop.is_set(),
         chosen=checking.chosen.described(),
     )
-    return kernel.conclude(checking, report)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from prefect.client.schemas import State
 from prefect.utilities.urls import url_for
 
+from headrace.checks.report import CheckReport
 from headrace.lake.names import product_prefix
 from headrace.pull.ledger import EXCHANGE
 from headrace.pull.report import PlanReceipt, ProductReceipt, Summary, overall
@@ -18,13 +19,18 @@ from tasks.pull_run import Run
 
 
 def conclude(
-    run: Run, receipts: Sequence[ProductReceipt], transform: TransformReport | None = None
+    run: Run,
+    receipts: Sequence[ProductReceipt],
+    transform: TransformReport | None = None,
+    check: CheckReport | None = None,
 ) -> State[Summary]:
-    """Sum up what was pulled, and what the transform made of it if one was asked for."""
+    """Sum up what was pulled, and what was made and found of it if that was asked for."""
     status = overall(receipts)
-    if transform is not None and transform.status is not Status.DONE and status.quiet:
+    if status.quiet and any(each and each.status is not Status.DONE for each in (transform, check)):
         status = Status.PARTIAL
-    summary = _summary(run, products=tuple(receipts), status=status, transform=transform)
+    summary = _summary(
+        run, products=tuple(receipts), status=status, transform=transform, check=check
+    )
     return kernel.conclude(run, summary, links=markdown_links(run, summary))
 
 
@@ -44,6 +50,7 @@ def _summary(
     products: tuple[ProductReceipt, ...] = (),
     plan: tuple[PlanReceipt, ...] = (),
     transform: TransformReport | None = None,
+    check: CheckReport | None = None,
 ) -> Summary:
     return Summary(
         run=run.id,
@@ -56,6 +63,7 @@ def _summary(
         plan=plan,
         chosen=run.chosen.described(),
         transform=transform,
+        check=check,
     )
 
 

@@ -9,15 +9,19 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headrace.checks.layers import Layers
 from headrace.checks.report import Breach, Check, ProductChecks
 from headrace.checks.request import CheckRequest
 from headrace.checks.rows import Faults, RowChecks, longest_pause_us
 from headrace.coverage import EMPTY, IntervalSet, Range
 from headrace.errors import HeadraceError
-from headrace.lake import Part, PartListing, RawLake
+from headrace.lake import Part, PartFooter, PartListing, RawLake
 from headrace.lake.exceptions import FooterTooNew, ObjectMissing, PartUnreadable
+from headrace.lake.names import MAX_ID
 from headrace.run.report import Status, duration
 from headrace.stopping import STOP, StopEvent
+from headrace.unified.exceptions import TableDamaged
+from headrace.unified.taken import Taken
 
 #: Parts of one product that are read at once; each is a cell of rows in memory.
 READERS = 3
@@ -33,6 +37,7 @@ _BOUNDS = {
     Check.ORDER: "0 trades",
     Check.PRICE: "a number above 0",
     Check.SIZE: "a number above 0",
+    Check.UNIFIED: "the trades of the raw layer",
 }
 
 
@@ -44,11 +49,15 @@ class Known:
         noted: ids that its checkpoint says are stored.
         delisted: the exchange lists it no longer, so that no newer trade is to come.
         under_way: whether a run is storing parts of it at this moment.
+        layers: the unified table, why it cannot be read, or None if there is none to compare.
+        only: the ids whose rows are looked at, beside those of the newest part; None: all.
     """
 
     noted: IntervalSet = EMPTY
     delisted: bool = False
     under_way: Callable[[], bool] = lambda: False
+    layers: Layers | HeadraceError | None = None
+    only: IntervalSet | None = None
 
 
 def checked(
@@ -96,6 +105,10 @@ class _Checking:
         self._stop = stop
         self._breaches: list[Breach] = []
         self._notes: list[str] = []
+        self._layers = known.layers
+        self._taken = known.layers.taken(product) if isinstance(known.layers, Layers) else Taken()
+        #: Parts that have changed since the table took them.
+        self._changed = 0
 
     def result(self) -> ProductChecks:
         """Look at everything."""
@@ -106,12 +119,13 @@ class _Checking:
             max_back_us=self._request.max_back // timedelta(microseconds=1),
             max_jump=self._request.max_jump,
         )
-        parts, holes = self._look_at_parts(rows, self._begin(listing))
+        parts, holes = self._look_at_parts(rows, self._wanted(listing))
         # What was so at first, and still is: others store and merge meanwhile.
         after = self._raw.parts(self._product)
         self._look_at_hidden(rows, {*listing.hidden} & {*after.hidden})
         self._check_missing(missing - after.coverage, stored=bool(after.parts))
         self._check_holes(holes, after.coverage)
+        self._check_layers(rows, after.coverage)
         self._breaches += [self._breach_of(check, faults) for check, faults in rows.faults.items()]
         newest = self._newest(rows)
         self._check_age(rows, newest)
@@ -137,14 +151,17 @@ class _Checking:
             return EMPTY
         return known.gaps(known.ranges[0][0], known.ranges[-1][1]) | (known - covered)
 
-    def _begin(self, listing: PartListing) -> int:
-        """The id from which on parts are looked at: those of the time asked for.
+    def _wanted(self, listing: PartListing) -> IntervalSet:
+        """The ids whose rows are looked at; those of the newest part with trades always are."""
+        if self._known.only is not None:
+            newest = IntervalSet.of((self._begin(listing, timedelta(0)), MAX_ID))
+            return self._known.only | newest
+        begin = 1 if self._request.last is None else self._begin(listing, self._request.last)
+        return IntervalSet.of((begin, MAX_ID))
 
-        The newest part with trades is always one of them.
-        """
-        if self._request.last is None:
-            return 1
-        since, newest = self._now - self._request.last, True
+    def _begin(self, listing: PartListing, last: timedelta) -> int:
+        """The first id of the parts with trades of this time, and of the newest with trades."""
+        since, newest = self._now - last, True
         for part in reversed(listing.parts):
             try:
                 footer, metadata = self._raw.described(part)
@@ -157,24 +174,51 @@ class _Checking:
                 newest = False
         return 1
 
-    def _look_at_parts(self, rows: RowChecks, begin: int) -> tuple[int, IntervalSet]:
-        """How many parts there are from an id on, and the holes that their footers record."""
-        count = 0
+    def _look_at_parts(self, rows: RowChecks, wanted: IntervalSet) -> tuple[int, IntervalSet]:
+        """How many parts hold some ids, and the holes that their footers record."""
+        seen: set[Part] = set()
+        seen_to = 0
         holes: list[Range] = []
-        for part, found in self._raw.scan_parts(self._product, begin, readers=READERS):
-            self._stop.check()
-            count += 1
-            if isinstance(found, HeadraceError):
-                rows.add(Check.UNREADABLE, part.lo, part.hi, 1, [f"{part.name}: {found.message}"])
-                continue
-            table, footer = found
-            holes += footer.long_holes
-            try:
-                rows.look(table)
-            except (pa.ArrowException, UnicodeDecodeError) as error:
-                # Text that is no UTF-8 shows only when a value is looked at.
-                rows.add(Check.UNREADABLE, part.lo, part.hi, 1, [f"{part.name}: {error}"])
-        return count, IntervalSet.from_ranges(holes)
+        for lo, hi in wanted:
+            for part, found in self._raw.scan_parts(self._product, lo, hi, readers=READERS):
+                self._stop.check()
+                if max(lo, part.lo) > seen_to + 1:
+                    rows.gap()
+                first_look = part not in seen
+                seen.add(part)
+                seen_to = min(part.hi, hi)
+                if isinstance(found, HeadraceError):
+                    rows.gap()
+                    if first_look:
+                        text = f"{part.name}: {found.message}"
+                        rows.add(Check.UNREADABLE, part.lo, part.hi, 1, [text])
+                    continue
+                table, footer = found
+                try:
+                    rows.look(table)
+                except (pa.ArrowException, UnicodeDecodeError) as error:
+                    # Text that is no UTF-8 shows only when a value is looked at.
+                    rows.add(Check.UNREADABLE, part.lo, part.hi, 1, [f"{part.name}: {error}"])
+                if first_look:
+                    holes += footer.long_holes
+                    self._compare(rows, part, footer)
+        return len(seen), IntervalSet.from_ranges(holes)
+
+    def _compare(self, rows: RowChecks, part: Part, footer: PartFooter) -> None:
+        """Hold the unified table against a part that it has taken."""
+        if not isinstance(self._layers, Layers):
+            return
+        taken = self._taken
+        try:
+            difference = self._layers.difference(self._product, part, footer, taken.ranges)
+        except TableDamaged as error:
+            rows.add(Check.UNIFIED, part.lo, part.hi, 1, [str(error)])
+            self._layers = None  # once is enough
+            return
+        if difference and part.changed_us > taken.seen_us:
+            self._changed += 1
+        elif difference:
+            rows.add(Check.UNIFIED, part.lo, part.hi, 1, [difference])
 
     def _look_at_hidden(self, rows: RowChecks, hidden: Collection[Part]) -> None:
         """Pieces beside the longer part that holds their trades: other readers read both."""
@@ -209,6 +253,23 @@ class _Checking:
             lo, hi = max(long, key=lambda each: each[1] - each[0])
             text = f"{len(long):,} holes of the exchange are longer, the longest from {lo} to {hi}"
             self._breach(Check.HOLE, hi - lo + 1, f"{most:,} ids", text, (lo, hi))
+
+    def _check_layers(self, rows: RowChecks, covered: IntervalSet) -> None:
+        """What can be said of the unified table beside its trades."""
+        if isinstance(self._layers, HeadraceError):
+            self._breach(Check.UNIFIED, 1, _BOUNDS[Check.UNIFIED], str(self._layers))
+            return
+        if self._changed:
+            self._notes.append(f"{self._changed:,} parts have changed since the last transform")
+        if self._layers is None:
+            return
+        for lo, hi in self._taken.ranges - covered:
+            text = f"{lo}-{hi}: the unified table has taken ids that no part answers for"
+            rows.add(Check.UNIFIED, lo, hi, 1, [text])
+        most = self._request.max_quarantined
+        if (aside := self._layers.quarantined(self._product)) > most:
+            text = f"{aside:,} trades do not fit the unified table; unified/quarantine says why"
+            self._breach(Check.QUARANTINE, aside, f"{most:,} trades", text)
 
     def _breach_of(self, check: Check, faults: Faults) -> Breach:
         more = faults.count - len(faults.shown)

@@ -25,6 +25,8 @@ class Check(StrEnum):
     JUMP = "jump"  #: a price that differs from the one before by more than a factor
     TIME = "time"  #: a time far before that of the id before, in the future, or before any exchange
     STALE = "stale"  #: the newest trade is older than the bound
+    UNIFIED = "unified"  #: the unified table does not hold the trades of the raw layer
+    QUARANTINE = "quarantine"  #: trades that do not fit the unified table
 
 
 _ENDINGS = {

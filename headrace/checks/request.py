@@ -79,6 +79,23 @@ class CheckRequest(StoredChoice, LakeAccess):
         ),
         Form(Annotated[str, Field(pattern=r"^\s*0*[1-9][0-9]*[smhdw]\s*$")], empty="1m"),
     ] = timedelta(minutes=1)
+    max_quarantined: Annotated[
+        int,
+        Field(
+            ge=0,
+            title="Quarantined trades allowed",
+            description="Trades of a product that may be in the quarantine of the unified table.",
+            examples=[0, 10],
+        ),
+    ] = 0
+    unified: Annotated[
+        bool,
+        Field(
+            title="Compare the layers",
+            description="Compare the unified table, where there is one, with the raw layer.",
+            examples=[True],
+        ),
+    ] = True
     workers: Annotated[
         int,
         Field(

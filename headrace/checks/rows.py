@@ -73,6 +73,11 @@ class RowChecks:
         if self._max_jump and len(values):
             self._look_for_jumps(good, values)
 
+    def gap(self) -> None:
+        """Rows are left out before the next table: its first price is not compared."""
+        self._price = None
+        self._jumped = 0
+
     def add(self, check: Check, lo: int, hi: int, count: int, texts: Iterable[str]) -> None:
         """Count faults of ids in [lo, hi]; of `texts` no more are read than are shown."""
         faults = self.faults.setdefault(check, Faults())

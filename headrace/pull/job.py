@@ -145,6 +145,11 @@ class ProductJob:
         return self._ledger.new_rows
 
     @property
+    def stored(self) -> IntervalSet:
+        """Ids that this run has stored parts for so far."""
+        return self._ledger.stored
+
+    @property
     def noted_token(self) -> int:
         """The fencing token in the checkpoint, once it is read; that of the lease exceeds it."""
         return self._before.fencing_token if self._before else 0

@@ -70,6 +70,7 @@ class Ledger:
         self.rows = rows
         self.holes = holes
         self.new_rows = 0
+        self.stored = EMPTY
         self.pages = 0
         self.brought = False
         self.changed = False
@@ -106,6 +107,7 @@ class Ledger:
         if not receipt.answered:
             return
         self.brought = True
+        self.stored = self.stored | IntervalSet.of(*receipt.answered)
         self.rows += receipt.rows
         self.new_rows += receipt.rows if receipt.written else 0
         self.holes = self.holes | IntervalSet.from_ranges(receipt.holes)

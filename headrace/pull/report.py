@@ -183,8 +183,8 @@ def log_product(receipt: ProductReceipt) -> None:
 class Summary(RequestReport):
     """What one pull did, as printed, stored as an artifact and given to `--json`.
 
-    `chosen` says how its products were named; empty where their ids were given. `transform` is what
-    the transform afterwards did, if one was asked for.
+    `chosen` says how its products were named; empty where their ids were given. `transform` and
+    `check` are what those afterwards did and found, if they were asked for.
     """
 
     part: ClassVar[str] = "product"
@@ -200,6 +200,7 @@ class Summary(RequestReport):
     plan: tuple[PlanReceipt, ...] = field(default=())
     chosen: str = ""
     transform: Report | None = None
+    check: Report | None = None
 
     def as_json(self) -> Row:
         """The JSON summary."""
@@ -214,6 +215,8 @@ class Summary(RequestReport):
             summary["chosen"] = self.chosen
         if self.transform is not None:
             summary["transform"] = self.transform.as_json()
+        if self.check is not None:
+            summary["check"] = self.check.as_json()
         if self.plan:
             summary["plan"] = [plan.as_json(self.costs.quota.per_s) for plan in self.plan]
         return summary
@@ -229,6 +232,10 @@ class Summary(RequestReport):
             return "plan (nothing was fetched)"
         if self.stopped:
             return "stopped on request, what is complete is kept"
+        afterwards = [each for each in (self.transform, self.check) if each is not None]
+        troubled = [each.title() for each in afterwards if each.status is not Status.DONE]
+        if troubled and overall(self.products) is Status.DONE:
+            return f"complete, but {' and '.join(troubled)}"
         return ended(self.status, ((each.product, each.status) for each in self.products))
 
     def headline(self) -> str:
@@ -271,7 +278,11 @@ class Summary(RequestReport):
                 "coverage",
                 "What of each product is in the lake, and what is missing",
                 [receipt.as_row() for receipt in self.products],
-            )
+            ),
+            *(
+                Sheet(f"check-{sheet.key}".rstrip("-"), sheet.description, sheet.rows)
+                for sheet in (self.check.sheets() if self.check else ())
+            ),
         ]
 
     def remarks(self) -> list[str]:
@@ -282,12 +293,11 @@ class Summary(RequestReport):
             for each in self.products
             if each.missing
         ]
-        return lines + [f"unified table: {line}" for line in self._transform_lines()]
-
-    def _transform_lines(self) -> list[str]:
-        if self.transform is None:
-            return []
-        return [self.transform.headline(), *self.transform.remarks()]
+        return [
+            *lines,
+            *(f"unified table: {line}" for line in _lines(self.transform)),
+            *(f"check: {line}" for line in _lines(self.check)),
+        ]
 
     def log_facts(self) -> Row:
         """Requests and trades too."""
@@ -297,6 +307,10 @@ class Summary(RequestReport):
         """How the products were chosen, requests and quota."""
         chosen = [f"products by {plain(self.chosen)}"] if self.chosen else []
         return [*chosen, *self.costs.facts()]
+
+
+def _lines(afterwards: Report | None) -> list[str]:
+    return [afterwards.headline(), *afterwards.remarks()] if afterwards else []
 
 
 def overall(receipts: Iterable[ProductReceipt]) -> Status:

@@ -227,6 +227,14 @@ class PullRequest(ProductChoice, ExchangeAccess):
             examples=[True],
         ),
     ] = False
+    check: Annotated[
+        bool,
+        Field(
+            title="Check what was stored",
+            description="Afterwards check what was stored, as headrace check does.",
+            examples=[True],
+        ),
+    ] = False
     only_failed: Annotated[
         bool,
         Field(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +54,7 @@ def emitted(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 def test_an_honest_lake_that_grows_breaches_nothing(
     lake: Path, emitted: list[dict[str, Any]]
 ) -> None:
-    catalogue = ("BTC-USD:9000,growth_per_s=20", "THIN-USD:9000,density=0.1,gaps=0.3", "NEW-USD:0")
+    catalogue = ("BTC-USD:9000,growth_per_s=100", "THIN-USD:9000,density=0.1,gaps=0.3", "NEW-USD:0")
     with SimulatedExchange(*catalogue, "LATE-USD:3000,first_id=400001", seed=5) as sim:
         products = ["BTC-USD", "THIN-USD", "NEW-USD", "LATE-USD"]
         for _ in range(2):
@@ -116,3 +117,37 @@ def test_what_is_not_there_is_refused_and_not_made(lake: Path) -> None:
         run_backfill(sim, lake, ["BTC-USD"])
     with pytest.raises(NotInLake, match="holds nothing of NOPE-USD"):
         run_check(lake, "NOPE-USD")
+
+
+def test_a_pull_that_is_asked_to_checks_what_it_stored(
+    lake: Path, emitted: list[dict[str, Any]]
+) -> None:
+    with SimulatedExchange("BTC-USD:2500", "ETH-USD:700", "NEW-USD:0", seed=5) as sim:
+        products = ["BTC-USD", "ETH-USD", "NEW-USD"]
+        first = run_backfill(sim, lake, products)
+        assert (first.status, first.check) == (Status.DONE, None)
+        sim.grow("BTC-USD", 500)
+        sound = run_pull("ingest", sim, lake, products, check=True)
+        assert isinstance(sound.check, CheckReport)
+        # What was stored before is not read again, but for the newest part.
+        assert sound.check.products[0].status is Status.DONE
+        assert sound.check.products[0].rows < 3_000
+
+        sim.grow("BTC-USD", 500)
+        sim.replace_rows("BTC-USD", {3_300: _faulty(3_300)})
+        report = run_pull("ingest", sim, lake, products, check=True)
+    assert report.status is Status.PARTIAL
+    assert {each.status for each in report.products} == {Status.DONE}
+    assert report.title() == "complete, but checks failed (BTC-USD)"
+    summary = report.as_json()
+    [breach, *_] = summary["check"]["products"][0]["breaches"]
+    assert (breach["check"], breach["range"]) == ("size", [3_300, 3_300])
+    assert any(line.startswith("check: BTC-USD: size") for line in report.remarks())
+    assert {sheet.key for sheet in report.sheets()} == {"coverage", "check", "check-breaches"}
+    failed = [event for event in emitted if event["event"] == "headrace.product.check-failed"]
+    assert "size" in {event["resource"]["headrace.check"] for event in failed}
+
+
+def _faulty(trade_id: int) -> dict[str, Any]:
+    moment = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return {"trade_id": trade_id, "time": moment, "price": "100", "size": "-1", "side": "buy"}
