@@ -11,6 +11,9 @@ Read the modules in this order. The way of one request:
    more than its limit is here. `timing` says when the next slot can lie.
 6. `breaker`: the state machine of the circuit breaker; `breaker_file` shares its state.
 
+`key_pool` has a gate for each of several API keys; a request gets the key whose slot comes
+first.
+
 What happens after the answer, and around it: `feedback` (headers and answers 429, and how they slow
 a quota down), `register` (the processes and their rates), `status` (reading all of it from
 outside), `selftest`. Below: `config` and `rates`, `clock`, `processes`, and `storage`, a SQLite
@@ -24,8 +27,9 @@ from headrace.deferred import deferred
 if TYPE_CHECKING:
     from headrace.quota.breaker import Phase
     from headrace.quota.breaker_file import BreakerChange
-    from headrace.quota.config import BreakerConfig, QuotaConfig
+    from headrace.quota.config import BreakerConfig, BufferConfig, QuotaConfig
     from headrace.quota.exceptions import (
+        KeysRefused,
         OutageError,
         PermitTimeout,
         QuotaUnavailable,
@@ -33,6 +37,7 @@ if TYPE_CHECKING:
         RatesError,
     )
     from headrace.quota.gate import Admission, Gate, open_gate
+    from headrace.quota.key_pool import KeyAdmission, KeyChange, KeyPool, PoolKey, open_key_pool
     from headrace.quota.lanes import Lane
     from headrace.quota.rates import QuotaRate, format_rates, parse_rates
 
@@ -40,11 +45,17 @@ __all__ = [
     "Admission",
     "BreakerChange",
     "BreakerConfig",
+    "BufferConfig",
     "Gate",
+    "KeyAdmission",
+    "KeyChange",
+    "KeyPool",
+    "KeysRefused",
     "Lane",
     "OutageError",
     "PermitTimeout",
     "Phase",
+    "PoolKey",
     "QuotaConfig",
     "QuotaRate",
     "QuotaUnavailable",
@@ -52,6 +63,7 @@ __all__ = [
     "RatesError",
     "format_rates",
     "open_gate",
+    "open_key_pool",
     "parse_rates",
 ]
 
@@ -60,9 +72,12 @@ __getattr__ = deferred(
     {
         "breaker": "Phase",
         "breaker_file": "BreakerChange",
-        "config": "BreakerConfig QuotaConfig",
-        "exceptions": "OutageError PermitTimeout QuotaUnavailable RatesConflict RatesError",
+        "config": "BreakerConfig BufferConfig QuotaConfig",
+        "exceptions": (
+            "KeysRefused OutageError PermitTimeout QuotaUnavailable RatesConflict RatesError"
+        ),
         "gate": "Admission Gate open_gate",
+        "key_pool": "KeyAdmission KeyChange KeyPool PoolKey open_key_pool",
         "lanes": "Lane",
         "rates": "QuotaRate format_rates parse_rates",
     },

@@ -202,6 +202,16 @@ class SlotBook:
         if self.slowdown > 1:
             self._well.append((slot.seq, sent))
 
+    def nonce(self, slot: Slot, left: int, least: int) -> int:
+        """Note when a permit leaves, and number its request, as one transaction.
+
+        Returns:
+            A nonce above all that were given before, and at least `least`.
+        """
+        self.settle(slot, left)
+        with self._mutex:
+            return self._change(self._register.nonce, least)
+
     def pause(self, pause: int) -> None:
         """The server asks for a pause of so many nanoseconds; too long a time is cut."""
         most = int(self.config.retry_after_cap_s * NS)
@@ -362,10 +372,11 @@ class SlotBook:
             return None
         # Bookings a window after this slot rely on its `until`; those before do not.
         last = connection.execute("SELECT max(at) FROM slots").fetchone()[0]
-        if last >= held.until + self.shortest or held.weight > 1:
+        now = self._clock.now()
+        buffer = self._register.state(connection, now).buffer
+        if last >= held.until + (buffer or self.shortest) or held.weight > 1:
             self._give_back(connection, held)
             return None
-        now = self._clock.now()
         connection.execute(_MOVE, (now, now + self.guard, held.seq))
         return held._replace(at=now, until=now + self.guard, fixed=True)
 

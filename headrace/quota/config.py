@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from headrace.quota.rates import QuotaRate, format_rates, parse_rates
 
@@ -17,6 +17,30 @@ Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 class _Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+
+
+class BufferConfig(_Settings):
+    """How far apart requests are kept because their ways to the server differ.
+
+    A server that counts arrivals and wants them in order of departure sees a request early or late
+    by what its way takes more or less than another one's. Windows are stretched by the buffer, and
+    permits are at least that far apart.
+
+    Args:
+        initial_ms: before anything is known of a server.
+        floor_ms: the least.
+        ceiling_ms: the most.
+    """
+
+    initial_ms: Milliseconds = 52.0
+    floor_ms: Milliseconds = 30.0
+    ceiling_ms: Milliseconds = 150.0
+
+    @model_validator(mode="after")
+    def _in_order(self) -> BufferConfig:
+        if not self.floor_ms <= self.initial_ms <= self.ceiling_ms:
+            raise ValueError("initial_ms must lie between floor_ms and ceiling_ms")
+        return self
 
 
 class QuotaConfig(_Settings):
@@ -40,6 +64,8 @@ class QuotaConfig(_Settings):
             one does by 2 % (see `headrace.quota.feedback`).
         slowdown_cap: the most that such episodes can stretch them together.
         ease: what every success multiplies that stretch by, once no 429 is among the last ones.
+        buffer: keeps the order of arrival, too, and takes the place of `anchor_cap_ms` and
+            `burst`; None where order does not matter.
         retry_after_cap_s: the longest `Retry-After` (or reset header) that is believed.
     """
 
@@ -53,6 +79,7 @@ class QuotaConfig(_Settings):
     slowdown: Annotated[float, Field(ge=1, le=10)] = 1.5
     slowdown_cap: Annotated[float, Field(ge=1, le=100)] = 8.0
     ease: Annotated[float, Field(gt=0, le=1)] = 0.95
+    buffer: BufferConfig | None = None
     retry_after_cap_s: Seconds = 300.0
 
     @field_validator("rates", mode="before")

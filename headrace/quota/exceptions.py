@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from headrace.errors import ConfigurationError, HeadraceError, StateError
@@ -76,3 +77,25 @@ class OutageError(HeadraceError):
         self.name = name
         self.waited_s = waited_s
         self.limit_s = limit_s
+
+
+class KeysRefused(ConfigurationError):
+    """The server refuses every API key of a pool.
+
+    Attributes:
+        refused: the status that refused each key, by label; None where another process saw it.
+        retry_s: after how many seconds the first of them is tried again.
+    """
+
+    def __init__(self, name: str, refused: Mapping[str, int | None], retry_s: float) -> None:
+        keys = ", ".join(
+            f"{label} ({status or 'seen by another process'})" for label, status in refused.items()
+        )
+        super().__init__(
+            f"{name} refuses every API key: {keys}",
+            hint="Check the keys and their permissions at the server; the first one is tried again "
+            f"in {retry_s:.0f} s",
+        )
+        self.name = name
+        self.refused = dict(refused)
+        self.retry_s = retry_s

@@ -73,6 +73,8 @@ class Gate:
         clock: the time.
     """
 
+    _session_class = Session
+
     def __init__(
         self,
         folder: Path,
@@ -89,6 +91,11 @@ class Gate:
         self._listeners: list[Listener] = []
         self._limiter = None if config.unlimited else SlotLimiter(self)
         self._session = self._open()
+
+    @property
+    def _title(self) -> str:
+        """What messages call it."""
+        return self.config.name
 
     def admit(
         self,
@@ -215,7 +222,7 @@ class Gate:
         name = self.config.name
         breaker = Breaker(
             breaker_path(self._folder, name),
-            name,
+            self._title,
             self._breaker_config,
             self.clock,
             self._listeners,
@@ -228,7 +235,9 @@ class Gate:
             breaker.close()
             raise
         put = None if self._limiter is None else self._limiter.put
-        session = Session(name, book, breaker, self.clock, self._outage_limit_s, put)
+        session = self._session_class(
+            self._title, book, breaker, self.clock, self._outage_limit_s, put
+        )
         processes.watch(session)
         return session
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from headrace.quota.clock import NS, Clock
+from headrace.quota.clock import MS, NS, Clock
 from headrace.quota.config import QuotaConfig
 from headrace.quota.exceptions import RatesConflict
 from headrace.quota.feedback import BELIEVED, LONG, RECENT, ease, stretch_factor
@@ -58,6 +58,14 @@ CREATE TABLE IF NOT EXISTS refusals (
 )
 """
 
+#: Made in the same way where the order of arrival matters (`QuotaConfig.buffer`).
+KEYED = """
+CREATE TABLE IF NOT EXISTS keyed (
+    nonce INTEGER NOT NULL,                   -- the last one given
+    buffer INTEGER NOT NULL                   -- how far apart permits are kept, in nanoseconds
+)
+"""
+
 #: Forgets all permits; their rows stay, so that their numbers are not given out again.
 FORGET = "UPDATE slots SET at = 0, until = 0, settled = 1"
 
@@ -68,6 +76,7 @@ log = logging.getLogger(__name__)
 _NOTE_EVERY = NS // 2
 
 _STATE = "SELECT blocked_until, slowdown, episode FROM state"
+_KEYED_STATE = "SELECT blocked_until, slowdown, episode, buffer FROM state, keyed"
 _REFUSALS = "SELECT count(*) FROM refusals WHERE seq > ? AND at > ?"
 _FORGET_REFUSALS = "DELETE FROM refusals WHERE seq <= ?"
 
@@ -78,6 +87,7 @@ class State(NamedTuple):
     blocked_until: int
     slowdown: float
     episode: int
+    buffer: int = 0
 
 
 class Noted(NamedTuple):
@@ -139,6 +149,11 @@ class Register:
         now, config = self._clock.now(), self._config
         boot_id, signature = self._clock.boot_id, config.signature
         connection.execute(REFUSALS)
+        if config.buffer is not None:
+            connection.execute(KEYED)
+            if connection.execute("SELECT 1 FROM keyed").fetchone() is None:
+                initial = int(config.buffer.initial_ms * MS)
+                connection.execute("INSERT INTO keyed VALUES (0, ?)", (initial,))
         row = connection.execute("SELECT boot_id, rates FROM state").fetchone()
         if row is None:
             connection.execute(
@@ -222,13 +237,20 @@ class Register:
 
     def state(self, connection: sqlite3.Connection, now: int) -> State:
         """The shared state; a pause that is longer than any that is accepted is ignored."""
-        state = State(*connection.execute(_STATE).fetchone())
+        query = _STATE if self._config.buffer is None else _KEYED_STATE
+        state = State(*connection.execute(query).fetchone())
         most = int(self._config.retry_after_cap_s * NS) + self._longest
         return state if state.blocked_until <= now + most else state._replace(blocked_until=now)
 
     def block(self, connection: sqlite3.Connection, until: int) -> None:
         """Let nothing leave before `until`."""
         connection.execute("UPDATE state SET blocked_until = max(blocked_until, ?)", (until,))
+
+    def nonce(self, connection: sqlite3.Connection, least: int) -> int:
+        """The next nonce: `least`, or one above the last if that is higher."""
+        connection.execute("UPDATE keyed SET nonce = max(nonce + 1, ?)", (least,))
+        nonce: int = connection.execute("SELECT nonce FROM keyed").fetchone()[0]
+        return nonce
 
     def refused(self, connection: sqlite3.Connection, seq: int, sent: int) -> State:
         """The server answered 429: slow all processes down, see `headrace.quota.feedback`.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from pyrate_limiter import RateItem
@@ -13,6 +14,10 @@ from headrace.quota.exceptions import PermitTimeout
 from headrace.quota.lanes import Lane
 from headrace.quota.slot import Slot
 from headrace.stopping import StopEvent
+
+
+def _ignore(_at: int) -> None:
+    """For those who need not know when a slot was booked."""
 
 
 @dataclass(slots=True)
@@ -30,6 +35,7 @@ class Request:
         about: what is asked (method, path and query), so that its failures count once at the
             breaker; empty to have each of them count.
         by: the deadline, in nanoseconds of the clock; follows from `timeout_s`.
+        on_booked: called with the moment of each slot that is booked, before that is waited for.
     """
 
     name: str
@@ -40,9 +46,10 @@ class Request:
     stop: StopEvent
     about: str = ""
     by: int | None = None
+    on_booked: Callable[[int], object] = _ignore
 
     def __post_init__(self) -> None:
-        if self.timeout_s is not None and self.timeout_s < LONGEST_S:
+        if self.by is None and self.timeout_s is not None and self.timeout_s < LONGEST_S:
             self.by = self.clock.now() + int(self.timeout_s * NS)
 
     @property

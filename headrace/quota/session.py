@@ -87,6 +87,7 @@ class Session:
         if book is not None:
             self._ahead = int(book.config.ahead_ms * MS)
             self.queue = ThreadQueue(clock.now, self._ahead)
+            self._ordered = book.config.buffer is not None
             self._anchor = Anchor(book.config.anchor_cap_ms)
             self._packets = Packets()
 
@@ -128,6 +129,26 @@ class Session:
                     self.breaker.dropped(given)
             if permit is not None:
                 return permit
+
+    def try_acquire(self, request: Request) -> Permit | int | None:
+        """As `acquire`, but without a wait for the breaker.
+
+        Returns:
+            The permit; or the moment to ask the breaker again, in nanoseconds of the clock; or None
+            when the breaker opened during the wait for a slot.
+        """
+        given = self.breaker.ask()
+        if not isinstance(given, Pass):
+            return given
+        permit = None
+        try:
+            permit = self._permit(request, given)
+        finally:
+            if permit is None:
+                self.breaker.dropped(given)
+        if permit is not None:
+            self.counters.count(admitted=request.weight)
+        return permit
 
     def take(self, request: Request) -> None:
         """Wait for a permit of the quota alone; the breaker has no part in it.
@@ -256,12 +277,13 @@ class Session:
                 weight=request.weight,
                 by=request.by,
                 waiting=self.queue.waiting(),
-                reach=self._packets.reach(lane, self._clock.now()),
+                reach=1 if self._ordered else self._packets.reach(lane, self._clock.now()),
             )
             if isinstance(slot, int):
                 request.refuse_beyond(slot, "quota")
                 raise AssertionError("a slot is refused only when it lies beyond the deadline")
             booked_to = slot.at + (self._ahead if slot.yields else 0)
+            request.on_booked(slot.at)
         finally:
             self.queue.leave(lane, booked_to)
         return slot
@@ -335,6 +357,11 @@ class Session:
             book.flush()
         return permit._replace(left=now)
 
+    def nonce(self, permit: Permit, least: int) -> int:
+        """Number a request that leaves now; its permit was just renewed."""
+        assert permit.slot is not None, "there are rates where there are nonces"
+        return self._limited().nonce(permit.slot, permit.left, least)
+
     def void(self, permit: Permit) -> bool:
         """Whether the moment of a permit has passed, so that it has to be exchanged."""
         return permit.slot is not None and permit.slot.late(self._clock.now() - SPARE)
@@ -351,10 +378,7 @@ class Session:
     ) -> None:
         """Learn from an answer, for all processes; of a failure, whose request it was."""
         now = self._clock.now()
-        if status >= 500:
-            self.breaker.failed(permit.given, request)
-        else:
-            self.breaker.succeeded(permit.given)
+        self._judge(permit.given, status, request)
         if status == 429:
             self.counters.count(throttled=1)
         book, slot = self.book, permit.slot
@@ -368,10 +392,18 @@ class Session:
         elif status < 400:
             book.went_well(slot, permit.left)
         self._slowdown.note(book.slowdown)
-        if book.config.anchor_cap_ms and now - permit.left < book.shortest:
+        anchored = book.config.anchor_cap_ms and not self._ordered
+        if anchored and now - permit.left < book.shortest:
             book.settle(slot, self._anchor.arrived(permit.left, now))
         if book.urgent:
             book.flush()
+
+    def _judge(self, given: Pass, status: int, request: int | None) -> None:
+        """Have the breaker know what an answer says."""
+        if status >= 500:
+            self.breaker.failed(given, request)
+        else:
+            self.breaker.succeeded(given)
 
     def close(self) -> None:
         """Sign off and close the files; a second call does nothing."""

@@ -97,7 +97,7 @@ class Timing:
         self._spacings = [
             Spacing(limit, length, burst, min(burst, math.ceil(limit * _GROUP / length)))
             for limit, length in self._windows
-            if (burst := config.burst or (limit + 1) // 2) < limit
+            if (burst := _burst(config) or (limit + 1) // 2) < limit
         ]
 
     def next_slot(
@@ -194,9 +194,17 @@ class Timing:
             else:
                 row = connection.execute(_LATEST_BEFORE, (before, limit - weight)).fetchone()
             if row is not None:
-                bound = row[0] + int(length * state.slowdown)
+                bound = row[0] + int((length + state.buffer) * state.slowdown)
                 if bound > at:
                     at, tight = bound, bool(row[1])
+        if state.buffer and rows:
+            # In order of arrival: the next request cannot overtake the one before.
+            if before is None:
+                row = connection.execute(_LATEST, (0,)).fetchone()
+            else:
+                row = connection.execute(_LATEST_BEFORE, (before, 0)).fetchone()
+            if row is not None and row[0] + state.buffer > at:
+                at, tight = row[0] + state.buffer, bool(row[1])
         return at, tight
 
     def _spaced(self, connection: sqlite3.Connection, at: int, state: State, newest: int) -> int:
@@ -262,6 +270,10 @@ class Timing:
         oldest, newest = connection.execute(_ENDS).fetchone()
         at, _ = self._earliest(connection, now, state, weight, newest - oldest + 1)
         return self._spaced(connection, at, state, newest)
+
+
+def _burst(config: QuotaConfig) -> int | None:
+    return config.burst if config.buffer is None else 1
 
 
 def windows(config: QuotaConfig) -> list[tuple[int, int]]:

@@ -1,0 +1,531 @@
+"""Several API keys of one server: a request gets the key whose slot comes first.
+
+    config = QuotaConfig(name="api.example.com", rates="20/s")
+    pool = open_key_pool(folder, config, keys, ordered=True)
+    with pool.admit(lane=Lane.INGEST) as admission:
+        nonce = admission.nonce()
+        response = fetch(admission.key.secret, nonce)
+        admission.answered(response.status, headers=response.headers)
+
+Each key is a quota of its own (`headrace.quota.gate`), in files named after a digest of the key, so
+everything that holds for a quota holds for each key: exact windows, one count for all processes,
+answers 429 that slow down that key alone. In front of them stand the circuit breaker of the
+server, which all keys share, and a queue of the process: its first thread takes a key when a slot
+comes near, so that lanes hold over all keys, and a key that is set aside takes no waiting request
+with it.
+
+A key that the server refuses (401, 403) is set aside by a breaker of its own, one refusal being
+enough. After its cooldown one request tries it, in the whole system, and takes it back.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+
+from pydantic import SecretStr
+
+from headrace.errors import ConfigurationError
+from headrace.quota.breaker import Pass, Phase
+from headrace.quota.breaker_file import BreakerChange
+from headrace.quota.clock import MS, NS, Clock
+from headrace.quota.config import BreakerConfig, BufferConfig, QuotaConfig
+from headrace.quota.exceptions import KeysRefused, PermitTimeout, RatesConflict
+from headrace.quota.gate import Gate
+from headrace.quota.lanes import Lane
+from headrace.quota.queue import ThreadQueue
+from headrace.quota.rates import QuotaRate
+from headrace.quota.request import Request
+from headrace.quota.session import Permit, Session
+from headrace.stopping import StopEvent
+
+log = logging.getLogger(__name__)
+
+REFUSALS = (401, 403)
+#: Keys that come back within this time are waited for when there is no other.
+_SOON = NS
+
+
+@dataclass(frozen=True, slots=True)
+class PoolKey:
+    """One API key.
+
+    Args:
+        label: what events, log lines and errors call it.
+        secret: the key itself; never shown.
+        rates: what the server allows it; None for the rates of the pool.
+    """
+
+    label: str
+    secret: SecretStr
+    rates: tuple[QuotaRate, ...] | None = None
+
+    @property
+    def id(self) -> str:
+        """A digest of the key, which stands for it in the names of files."""
+        secret = self.secret.get_secret_value().encode()
+        return hashlib.blake2b(secret, digest_size=6, person=b"headrace-key").hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class KeyChange:
+    """A key was set aside, or is used again.
+
+    Attributes:
+        quota: the pool's name.
+        label: the key's.
+        usable: whether requests get it now.
+        status: of the answer that refused it; None where it is used again.
+        pause_s: after how many seconds it is tried again; 0 where it is used again.
+    """
+
+    quota: str
+    label: str
+    usable: bool
+    status: int | None
+    pause_s: float
+
+
+KeyListener = Callable[[KeyChange], object]
+
+
+def open_key_pool(
+    folder: Path,
+    config: QuotaConfig,
+    keys: Sequence[PoolKey],
+    breaker: BreakerConfig | None = None,
+    outage_limit_s: float | None = None,
+    *,
+    ordered: bool = False,
+    cooldown_s: float = 60.0,
+    clock: Clock | None = None,
+    wall: Callable[[], float] = time.time,
+) -> KeyPool:
+    """Open the gate to a server that counts requests by API key.
+
+    Args:
+        folder: as in `open_gate`; each key has files of its own there.
+        config: the quota of each key that has no rates of its own.
+        keys: at least one; labels and secrets differ.
+        breaker: when to leave the server alone.
+        outage_limit_s: as in `open_gate`.
+        ordered: whether requests of a key must arrive in the order in which they left, since they
+            carry nonces. Their distance is `config.buffer`.
+        cooldown_s: for how long a refused key is set aside at first, in seconds; it doubles with
+            each refusal that follows, up to an hour.
+        clock: the time.
+        wall: Unix time in seconds, for nonces.
+
+    Raises:
+        ConfigurationError: no key, a duplicate one, or one without rates.
+        RatesConflict: live processes use a key with other rates.
+        QuotaUnavailable: the folder or a file cannot be used.
+    """
+    _check(config, keys)
+    if ordered and config.buffer is None:
+        config = config.model_copy(update={"buffer": BufferConfig()})
+    return KeyPool(
+        folder, config, keys, breaker or BreakerConfig(), outage_limit_s, cooldown_s, clock, wall
+    )
+
+
+def _check(config: QuotaConfig, keys: Sequence[PoolKey]) -> None:
+    if not keys:
+        raise ConfigurationError(
+            f"quota {config.name!r} has no API key", hint="Add a key, or use it without a pool"
+        )
+    labels: dict[str, str] = {}
+    for key in keys:
+        if not key.secret.get_secret_value():
+            raise ConfigurationError(f"quota {config.name!r}: API key {key.label!r} is empty")
+        if key.label in labels.values():
+            raise ConfigurationError(
+                f"quota {config.name!r}: two API keys are labelled {key.label!r}",
+                hint="Give each a label of its own",
+            )
+        if (other := labels.setdefault(key.id, key.label)) != key.label:
+            raise ConfigurationError(
+                f"quota {config.name!r}: {other!r} and {key.label!r} are the same API key",
+                hint="Remove one of them: the server counts both as one",
+            )
+        if not (config.rates if key.rates is None else key.rates):
+            raise ConfigurationError(
+                f"quota {config.name!r}: API key {key.label!r} has no rates",
+                hint="Say what the server allows it, for example 20/s",
+            )
+
+
+class _KeySession(Session):
+    """A session whose breaker looks at what an answer says about the key, not about the server."""
+
+    def _judge(self, given: Pass, status: int, request: int | None) -> None:
+        if status in REFUSALS:
+            self.breaker.failed(given, request)
+        elif status >= 500:
+            self.breaker.dropped(given)
+        else:
+            self.breaker.succeeded(given)
+
+
+class _KeyGate(Gate):
+    """The quota of one key, and what its process expects of it.
+
+    Attributes:
+        key: the key.
+        next_at: its next slot can hardly come earlier, in nanoseconds of the clock.
+        used: when it last gave a permit, to spread requests over keys that are all free.
+        refused: the status of the latest answer that refused it.
+    """
+
+    _session_class = _KeySession
+
+    def __init__(
+        self,
+        key: PoolKey,
+        folder: Path,
+        config: QuotaConfig,
+        breaker: BreakerConfig,
+        clock: Clock | None,
+    ) -> None:
+        self.key = key
+        self._quota = config.name
+        self.next_at = self.used = 0
+        self.refused: int | None = None
+        rates = config.rates if key.rates is None else key.rates
+        own = config.model_copy(update={"name": f"{config.name}.{key.id}", "rates": rates})
+        try:
+            super().__init__(folder, own, breaker, None, clock)
+        except RatesConflict as error:
+            raise RatesConflict(
+                self._title, error.path, error.recorded, error.wanted, error.pids
+            ) from error
+        each = max(rate.interval_ms * MS // rate.limit for rate in rates)
+        self._distance = each if own.buffer is not None else 0
+
+    @property
+    def _title(self) -> str:
+        return f"{self._quota}, key {self.key.label}"
+
+    def booked(self, at: int) -> None:
+        """Note that this process booked a slot."""
+        self.next_at = self.used = at
+        self.next_at += self._distance
+
+    def set_aside(self, until: int) -> None:
+        """Note that it gives no permit before; it is the first to be tried then."""
+        self.next_at, self.used = until, 0
+
+
+class KeyPool:
+    """See `open_key_pool`. For any number of threads.
+
+    Attributes:
+        config: the settings that the keys share.
+        clock: the time.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        config: QuotaConfig,
+        keys: Sequence[PoolKey],
+        breaker: BreakerConfig,
+        outage_limit_s: float | None,
+        cooldown_s: float,
+        clock: Clock | None,
+        wall: Callable[[], float],
+    ) -> None:
+        self.config = config
+        self._wall = wall
+        self._listeners: list[KeyListener] = []
+        server = config.model_copy(update={"rates": ()})
+        self.server = Gate(folder, server, breaker, outage_limit_s, clock)
+        self.clock = self.server.clock
+        refusal = BreakerConfig(failures=1, successes=1, cooldown_s=cooldown_s)
+        self._keys: list[_KeyGate] = []
+        try:
+            for key in keys:
+                gate = _KeyGate(key, folder, config, refusal, clock)
+                self._keys.append(gate)
+                gate.on_breaker_change(partial(self._changed, gate))
+        except BaseException:
+            self.close()
+            raise
+        self._ahead = int(config.ahead_ms * MS)
+        self._pid = os.getpid()
+        self._queue = ThreadQueue(self.clock.now, self._ahead)
+
+    @property
+    def keys(self) -> list[PoolKey]:
+        """The keys, in the order in which they were given."""
+        return [gate.key for gate in self._keys]
+
+    def admit(
+        self,
+        lane: Lane = Lane.BACKFILL,
+        timeout_s: float | None = None,
+        stop: StopEvent | None = None,
+        request: str = "",
+    ) -> KeyAdmission:
+        """Ask for leave to send one attempt of one request; see `Gate.admit`.
+
+        Entering raises `KeysRefused` when every key is set aside.
+        """
+        asked = Request(
+            self.config.name, self.clock, lane, 1, timeout_s, stop or StopEvent(), request
+        )
+        return KeyAdmission(self, asked)
+
+    def on_key_change(self, listener: KeyListener) -> None:
+        """Have `listener` called with every `KeyChange` that this process makes."""
+        self._listeners.append(listener)
+
+    def usable_keys(self) -> list[str]:
+        """The labels of the keys that are not set aside."""
+        return [
+            gate.key.label
+            for gate in self._keys
+            if gate.session.breaker.state().phase is Phase.CLOSED
+        ]
+
+    def close(self) -> None:
+        """Sign off and close the files."""
+        for gate in [*self._keys, self.server]:
+            gate.close()
+
+    def __enter__(self) -> KeyPool:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # -- on the way out -------------------------------------------------------------------------
+
+    def acquire(self, request: Request) -> tuple[Permit, _KeyGate, Permit]:
+        """Wait until a request may leave: the server's permit, the key, and its permit."""
+        server = self.server.session
+        while True:
+            given = server.acquire(request)
+            taken = None
+            try:
+                taken = self._take(request)
+            finally:
+                if taken is None:
+                    server.give_back(given)
+            if taken is None:
+                continue
+            gate, permit = taken
+            if server.breaker.still_holds(given.given):
+                return given, gate, permit
+            gate.session.give_back(permit)
+            server.give_back(given)
+
+    def _take(self, request: Request) -> tuple[_KeyGate, Permit] | None:
+        """A permit of the key whose slot comes first; None if that was set aside meanwhile."""
+        queue = self._this_queue()
+        if not queue.try_enter(request.lane):
+            with self.server.counters.waiting("quota", self.clock.now):
+                queue.enter(request.lane, request.pause, request.check)
+        inside = True
+
+        def leave(at: int) -> None:
+            nonlocal inside
+            gate.booked(at)
+            if inside:
+                inside = False
+                queue.leave(request.lane, min(one.next_at for one in usable))
+
+        usable = list(self._keys)
+        try:
+            while True:
+                usable = self._usable(usable, request)
+                now = self.clock.now()
+                gate, *others = sorted(usable, key=lambda one: (max(one.next_at, now), one.used))
+                by = request.by
+                if others:
+                    second = max(others[0].next_at, now)
+                    by = second if by is None else min(by, second)
+                try:
+                    permit = gate.session.try_acquire(replace(request, by=by, on_booked=leave))
+                except PermitTimeout as error:
+                    gate.next_at = self.clock.now() + int(error.wait_s * NS)
+                    if request.by is not None and all(g.next_at > request.by for g in usable):
+                        raise
+                    continue
+                if isinstance(permit, int):
+                    gate.set_aside(permit)
+                    usable.remove(gate)
+                    continue
+                if permit is None:
+                    return None
+                gate.used = permit.left
+                return gate, permit
+        finally:
+            if inside:
+                queue.leave(request.lane, 0)
+
+    def _usable(self, usable: list[_KeyGate], request: Request) -> list[_KeyGate]:
+        """The keys to choose from; waits for one that comes back soon when there is none."""
+        if usable:
+            return usable
+        soonest = min(gate.next_at for gate in self._keys)
+        if soonest - self.clock.now() > _SOON:
+            refused = {gate.key.label: gate.refused for gate in self._keys}
+            raise KeysRefused(self.config.name, refused, (soonest - self.clock.now()) / NS)
+        request.refuse_beyond(soonest, "quota")
+        request.pause_until(soonest)
+        return list(self._keys)
+
+    def _this_queue(self) -> ThreadQueue:
+        if self._pid != os.getpid():  # after a fork, whose parent's threads are not here
+            self._pid, self._queue = os.getpid(), ThreadQueue(self.clock.now, self._ahead)
+        return self._queue
+
+    def nonce_floor(self) -> int:
+        """The Unix time in milliseconds, below which no nonce is given."""
+        return int(self._wall() * 1000)
+
+    # -- on the way back ------------------------------------------------------------------------
+
+    def _changed(self, gate: _KeyGate, change: BreakerChange) -> None:
+        if change.after is Phase.HALF_OPEN:
+            return
+        usable = change.after is Phase.CLOSED
+        gate.set_aside(0 if usable else self.clock.now() + int(change.pause_s * NS))
+        label = gate.key.label
+        if usable:
+            log.info("quota %s: key %s is used again", self.config.name, label)
+        else:
+            log.warning(
+                "quota %s: key %s was refused (status %s); it is tried again in %.0f s, the other "
+                "keys go on",
+                self.config.name,
+                label,
+                gate.refused,
+                change.pause_s,
+            )
+        status = None if usable else gate.refused
+        event = KeyChange(self.config.name, label, usable, status, change.pause_s)
+        for listener in self._listeners:
+            listener(event)
+
+
+class KeyAdmission:
+    """Leave to send one attempt with one key; see `headrace.quota.gate.Admission`."""
+
+    def __init__(self, pool: KeyPool, request: Request) -> None:
+        self._pool = pool
+        self._request = request
+        self._taken: tuple[Permit, _KeyGate, Permit] | None = None
+        self._key: PoolKey | None = None
+
+    def __enter__(self) -> KeyAdmission:
+        self._entered(self._pool.acquire(self._request))
+        return self
+
+    async def __aenter__(self) -> KeyAdmission:
+        session = self._pool.server.session
+
+        def acquire(stop: StopEvent) -> tuple[Permit, _KeyGate, Permit]:
+            return self._pool.acquire(replace(self._request, stop=stop))
+
+        def give_back(taken: tuple[Permit, _KeyGate, Permit]) -> None:
+            given, gate, permit = taken
+            gate.session.give_back(permit)
+            session.give_back(given)
+
+        self._entered(await session.threads.run(acquire, give_back))
+        return self
+
+    def _entered(self, taken: tuple[Permit, _KeyGate, Permit]) -> None:
+        self._taken, self._key = taken, taken[1].key
+
+    @property
+    def key(self) -> PoolKey:
+        """The key to sign with."""
+        if self._key is None:
+            raise RuntimeError("enter the admission first: with pool.admit() as admission")
+        return self._key
+
+    def sending(self) -> None:
+        """Stamp the moment just before the request leaves; see `Admission.sending`."""
+        if self._taken is not None:
+            given, gate, permit = self._taken
+            self._taken = given, gate, gate.session.renew(permit, self._request)
+
+    def nonce(self) -> int:
+        """Stamp the moment just before the request leaves, and number it.
+
+        Call it right before the request is sent, in place of `sending`: the order of nonces is that
+        of departures. A permit that has become void is exchanged first, which may wait.
+
+        Returns:
+            Unix time in milliseconds, or one above the last nonce of this key if that is higher,
+            over all processes and restarts.
+        """
+        self.sending()
+        assert self._taken is not None, "one attempt has one nonce, before it is reported"
+        _, gate, permit = self._taken
+        return gate.session.nonce(permit, self._pool.nonce_floor())
+
+    def answered(
+        self,
+        status: int,
+        retry_after_s: float | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        """Report an answer, as `Admission.answered` does.
+
+        401 and 403 set the key aside, 429 slows it down; the other keys go on. 5xx is a failure of
+        the server, whatever the key.
+        """
+        if taken := self._done():
+            given, gate, permit = taken
+            if status in REFUSALS:
+                gate.refused = status
+            gate.session.answered(permit, status, retry_after_s, headers)
+            self._pool.server.session.answered(
+                given, status, retry_after_s, headers, self._request.id
+            )
+
+    def failed(self, *, neutral: bool = False, of_host: bool = False) -> None:
+        """Report that no answer came; see `Admission.failed`."""
+        if taken := self._done():
+            given, gate, permit = taken
+            gate.session.breaker.dropped(permit.given)
+            breaker = self._pool.server.session.breaker
+            if neutral:
+                breaker.dropped(given.given)
+            else:
+                breaker.failed(given.given, None if of_host else self._request.id)
+
+    def bad_answer(self) -> None:
+        """Report an answer that says 200 but is broken: the server's failure."""
+        self.failed()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.failed(neutral=not isinstance(error, TimeoutError | ConnectionError))
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.__exit__(kind, error, traceback)
+
+    def _done(self) -> tuple[Permit, _KeyGate, Permit] | None:
+        taken, self._taken = self._taken, None
+        return taken
