@@ -38,6 +38,7 @@ FLOWS = (
     "sot-recover",
     "sot-verify",
     "sot-write",
+    "transform",
 )
 
 

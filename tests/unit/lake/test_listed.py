@@ -67,7 +67,7 @@ def test_a_listing_is_believed_until_a_part_of_it_is_gone(
 
     lake.merge(PRODUCT, lake.parts(PRODUCT).parts)
 
-    assert listed.stock(PRODUCT).rows == 3000
+    assert listed.stats(PRODUCT).rows == 3000
     assert listed.newest(PRODUCT).trade_id == 3000
 
 
