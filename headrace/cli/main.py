@@ -72,6 +72,10 @@ class _Commands(LazyGroup, CommonOptionsGroup):
             "headrace.cli.pipelines:transform",
             "Bring the unified table up to date: typed, one table over all products, compacted.",
         ),
+        "report": Lazy(
+            "headrace.cli.report:report",
+            "Make one HTML page of a lake: what is stored, and what not.",
+        ),
         "query": Lazy("headrace.cli.query:query", "Ask a lake in SQL; nothing is written to it."),
         "products": Lazy(
             "headrace.cli.products:app",
