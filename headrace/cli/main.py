@@ -106,7 +106,10 @@ class _Commands(LazyGroup, CommonOptionsGroup):
             "Circuit breakers: show their phase, close one by hand.",
         ),
         "metrics": Lazy("headrace.cli.metrics:app", "Metrics of runs, and alarms on them."),
-        "sim": Lazy("headrace.cli.sim:app", "Simulated servers (exchange, Looker) for rehearsals."),
+        "sim": Lazy(
+            "headrace.cli.sim:app",
+            "Simulated servers (exchange, Looker, an exchange with API keys) for rehearsals.",
+        ),
         "sot": Lazy(
             "headrace.cli.sot:app",
             "The source-of-truth log of an engine: write, verify, recover, migrate.",
