@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TypeVar
 
 from prefect.blocks.core import Block
+from pydantic import SecretStr
 
 from blocks.exchange import Exchange
+from blocks.keys import ApiKeys
 from blocks.lake import Lake
 from blocks.looker import Looker
 from blocks.quota import Quota
@@ -14,7 +16,8 @@ from blocks.sot import SotStoreBlock
 from headrace.errors import ConfigurationError
 from headrace.looker.client import LookerConnection, connection_from_environment
 from headrace.pull.request import BLOCK_PREFIX
-from headrace.quota import parse_rates
+from headrace.quota import PoolKey, parse_rates
+from headrace.settings import load_settings
 
 Saved = TypeVar("Saved", bound=Block)
 
@@ -41,6 +44,20 @@ def looker_of(option: str) -> LookerConnection:
     """
     name = block_name(option)
     return _loaded(Looker, name).connection() if name else connection_from_environment(option)
+
+
+def keys_of(option: str) -> list[PoolKey]:
+    """The keys of a saved API keys block, or of the environment; none if it has none.
+
+    Raises:
+        ConfigurationError: there is no such block.
+    """
+    name = block_name(option)
+    if name:
+        return _loaded(ApiKeys, name).pool_keys()
+    texts = load_settings().api_keys.get_secret_value().split(",")
+    keys = [SecretStr(text.strip()) for text in texts if text.strip()]
+    return ApiKeys(keys=keys).pool_keys() if keys else []
 
 
 def quota_of(option: str, *, breaker_cooldown_s: float) -> Quota:

@@ -10,7 +10,7 @@ from headrace.checks.report import Breach
 from headrace.coverage import IntervalSet
 from headrace.pull.report import ProductReceipt, log_event
 from headrace.pull.request import PullRequest
-from headrace.quota import BreakerChange, Phase
+from headrace.quota import BreakerChange, KeyChange, Phase
 from headrace.run.report import Status
 from headrace.sot.reports import SotReport
 
@@ -109,6 +109,12 @@ def emit_breaker_change(change: BreakerChange) -> None:
         "pause_s": change.pause_s,
     }
     emit("source", change.name, f"breaker-{_PHASES[change.after]}", facts)
+
+
+def emit_key_change(change: KeyChange) -> None:
+    """Emit `key-refused` or `key-used` about a source; keys are named by their labels."""
+    facts = {"key": change.label, "status": change.status, "pause_s": change.pause_s}
+    emit("source", change.quota, "key-used" if change.usable else "key-refused", facts)
 
 
 def emit_log_problems(report: SotReport) -> None:

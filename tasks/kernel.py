@@ -68,6 +68,7 @@ class PipelineRun(Generic[RequestType]):
         progress: how far it is.
         on_end: called with the report.
         greeting: what a terminal says first.
+        say: shows a line meanwhile; a terminal that watches the run sets it.
         kept: what is kept when the run is asked to end.
     """
 
@@ -80,6 +81,7 @@ class PipelineRun(Generic[RequestType]):
     progress: Progress
     on_end: list[Callable[[Any], None]] = field(default_factory=list)
     greeting: str = ""
+    say: Callable[[str], None] = lambda _line: None
 
     def status_words(self) -> list[str]:
         """What a terminal says below the bars."""

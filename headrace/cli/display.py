@@ -70,6 +70,9 @@ class Display:
         self.close()
         if run.greeting:
             self.say(run.greeting)
+        if not self._as_lines:
+            # What a run says meanwhile is in the log as well.
+            run.say = self.say
         if self._quiet and not self._as_lines:
             return
         if self._console.is_terminal and not self._as_lines:

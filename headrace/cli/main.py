@@ -101,6 +101,10 @@ class _Commands(LazyGroup, CommonOptionsGroup):
             "headrace.cli.quota:app",
             "Quotas of this machine: rates, use, slow-downs, waiting processes.",
         ),
+        "requests": Lazy(
+            "headrace.cli.requests:app",
+            "Requests with a time to live, sent over one API key or many.",
+        ),
         "breaker": Lazy(
             "headrace.cli.quota:breaker_app",
             "Circuit breakers: show their phase, close one by hand.",

@@ -19,7 +19,7 @@ from headrace.exchange.pages import (
 )
 from headrace.exchange.proof import Check, unchecked
 from headrace.exchange.signing import Credentials, sign
-from headrace.quota import Admission, Gate, Lane, OutageError
+from headrace.quota import Admission, Gate, KeyAdmission, Lane, OutageError
 from headrace.stopping import Ending, StopEvent, Stopped
 from headrace.wire.client import Answer, HttpClient, Request, RetryPolicy, is_of_server
 from headrace.wire.exceptions import BadAnswer, RefusedThroughout, RequestError, TransientError
@@ -198,7 +198,7 @@ class ExchangeClient(HttpClient):
 
     def report(
         self,
-        admission: Admission,
+        admission: Admission | KeyAdmission,
         request: Request,
         response: Response,
         refused: RequestError | None,

@@ -454,6 +454,13 @@ class KeyAdmission:
             raise RuntimeError("enter the admission first: with pool.admit() as admission")
         return self._key
 
+    @property
+    def probing(self) -> bool:
+        """Whether the request probes a server that has been failing, or a key that was refused."""
+        return self._taken is not None and any(
+            permit.given.probe > 0 for permit in (self._taken[0], self._taken[2])
+        )
+
     def sending(self) -> None:
         """Stamp the moment just before the request leaves; see `Admission.sending`."""
         if self._taken is not None:
@@ -480,6 +487,8 @@ class KeyAdmission:
         status: int,
         retry_after_s: float | None = None,
         headers: Mapping[str, str] | None = None,
+        *,
+        of_host: bool = False,
     ) -> None:
         """Report an answer, as `Admission.answered` does.
 
@@ -491,9 +500,8 @@ class KeyAdmission:
             if status in REFUSALS:
                 gate.refused = status
             gate.session.answered(permit, status, retry_after_s, headers)
-            self._pool.server.session.answered(
-                given, status, retry_after_s, headers, self._request.id
-            )
+            request = None if of_host else self._request.id
+            self._pool.server.session.answered(given, status, retry_after_s, headers, request)
 
     def failed(self, *, neutral: bool = False, of_host: bool = False) -> None:
         """Report that no answer came; see `Admission.failed`."""

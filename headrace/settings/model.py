@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import platformdirs
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from headrace.durations import LONGEST_S
@@ -110,6 +110,11 @@ class Settings(BaseSettings):
         description="The source-of-truth log: a folder, or cql://HOST/KEYSPACE.",
     )
 
+    api_keys: SecretStr = Field(
+        default=SecretStr(""),
+        description="API keys that `headrace requests send` signs with, joined by commas.",
+    )
+
     @field_validator("home")
     @classmethod
     def _wherever_we_are(cls, home: Path) -> Path:
@@ -120,6 +125,10 @@ class Settings(BaseSettings):
     def quota_folder(self) -> Path:
         """State of quotas and breakers."""
         return self.home / "quota"
+
+    def journal_of(self, queue: str) -> Path:
+        """The journal of a queue of requests."""
+        return self.home / "requests" / f"{queue}.sqlite"
 
     @property
     def lease_location(self) -> str:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from headrace.metrics.requests import ClientStats
-from headrace.quota import Admission, Gate, Lane
+from headrace.quota import Admission, Gate, KeyAdmission, KeyPool, Lane
 from headrace.quota.feedback import retry_after_s
 from headrace.stopping import StopEvent
 from headrace.wire.exceptions import (
@@ -83,6 +83,7 @@ class Request:
         method: as in `GET`.
         headers: beside those of the transport.
         body: None for a request without one.
+        id: what the breaker knows it by; method and path unless given.
         about: what is asked for, for messages: a product, `look 7`.
         cursor: of a page, for messages.
         counted_as: by which `ClientStats` counts it: a product, a type of content.
@@ -104,6 +105,7 @@ class Request:
     method: str = "GET"
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes | None = None
+    id: str = ""
     about: str = ""
     cursor: int | None = None
     counted_as: str = ""
@@ -127,14 +129,14 @@ class HttpClient:
 
     Args:
         transport: sends one request.
-        gate: the quota and the breaker, asked before each attempt.
+        gate: the quota and the breaker, or the keys', asked before each attempt.
         policy: attempts and pauses.
 
     Attributes:
         stats: what was sent and answered.
     """
 
-    def __init__(self, transport: Transport, gate: Gate, policy: RetryPolicy) -> None:
+    def __init__(self, transport: Transport, gate: Gate | KeyPool, policy: RetryPolicy) -> None:
         self._transport = transport
         self._gate = gate
         self._policy = policy
@@ -181,7 +183,7 @@ class HttpClient:
                 lane=request.lane,
                 stop=request.stop,
                 timeout_s=request.patience_s,
-                request=f"{request.method} {request.path}",
+                request=request.id or f"{request.method} {request.path}",
             ) as admission:
                 probe = None
                 if admission.probing and not request.of_host:
@@ -199,6 +201,14 @@ class HttpClient:
     def headers(self, request: Request) -> Mapping[str, str]:
         """The headers of an attempt that leaves now."""
         return request.headers
+
+    def outgoing(
+        self,
+        request: Request,
+        admission: Admission | KeyAdmission,  # noqa: ARG002 - for subclasses
+    ) -> tuple[str, Mapping[str, str], bytes | None]:
+        """Path, headers and body of an attempt that leaves now, under this admission."""
+        return request.path, self.headers(request), request.body
 
     def known_to_work(self, request: Request) -> Request | None:  # noqa: ARG002 - for subclasses
         """A request that was answered before, for a probe; None to probe with `request` itself."""
@@ -228,7 +238,7 @@ class HttpClient:
 
     def report(
         self,
-        admission: Admission,
+        admission: Admission | KeyAdmission,
         request: Request,
         response: Response,
         refused: RequestError | None,
@@ -245,17 +255,19 @@ class HttpClient:
         pause_s = parse_retry_after(response.headers.get("Retry-After")) if refused else None
         admission.answered(response.status, pause_s, response.headers, of_host=request.shows_host)
 
-    def _send(self, admission: Admission, request: Request, read: Read[Answer]) -> Answer:
+    def _send(
+        self, admission: Admission | KeyAdmission, request: Request, read: Read[Answer]
+    ) -> Answer:
         admission.sending()
         request.stop.check()
-        headers = self.headers(request)
+        path, headers, body = self.outgoing(request, admission)
         self.stats.sent(request.counted_as)
         try:
             response = self._transport.send(
                 request.method,
-                request.path,
+                path,
                 headers,
-                request.body,
+                body,
                 fresh=request.fresh or admission.probing,
             )
         except ConnectionFailed as error:

@@ -13,6 +13,7 @@ from support.looker import SECRET
 from support.pulls import run_backfill
 
 from headrace.cli.exits import Exit, exit_of_report
+from headrace.delivery.request import queue_lease
 from headrace.lake.names import location_digest
 from headrace.leases import hold, open_leases
 from headrace.looker.extract.request import vault_lease
@@ -62,6 +63,12 @@ def _looker(
 
 
 @contextmanager
+def _queue() -> Iterator[tuple[str, dict[str, Any]]]:
+    with hold(_leases(), queue_lease("held"), run_id="x"):
+        yield "keyed_requests", {"base_url": "http://127.0.0.1:9", "queue": "held", "count": 1}
+
+
+@contextmanager
 def _log(tmp_path: Path, flow: str, **more: str) -> Iterator[tuple[str, dict[str, Any]]]:
     store = tmp_path / "sot"
     with hold(_leases(), f"sot@{location_digest(str(store))}:write", run_id="x"):
@@ -73,6 +80,7 @@ PIPELINES: dict[str, Callable[[Path, pytest.MonkeyPatch], Ready]] = {
     "ingest": lambda path, _: _pull(path, "ingest"),
     "audit": lambda path, _: _pull(path, "audit"),
     "looker": _looker,
+    "keyed-requests": lambda path, _: _queue(),
     "sot-write": lambda path, _: _log(path, "sot_write", source=str(path / "in.sot")),
     "sot-migrate": lambda path, _: _log(
         path, "sot_migrate", old=str(path / "old.db"), action="begin"

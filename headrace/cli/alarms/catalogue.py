@@ -33,6 +33,7 @@ FLOWS = (
     "backfill",
     "check",
     "ingest",
+    "keyed-requests",
     "looker",
     "sot-migrate",
     "sot-recover",

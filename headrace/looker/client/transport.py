@@ -17,7 +17,7 @@ import msgspec
 from looker_sdk.rtl import transport
 
 from headrace.looker.exceptions import AccessRefused, AppError, LoginRefused, NotFound
-from headrace.quota import Admission, Gate, Lane
+from headrace.quota import Admission, Gate, KeyAdmission, Lane
 from headrace.stopping import StopEvent
 from headrace.wire.client import Answer, HttpClient, Read, Request, RetryPolicy
 from headrace.wire.exceptions import (
@@ -230,7 +230,7 @@ class SdkTransport(HttpClient, transport.Transport):
 
     def report(
         self,
-        admission: Admission,
+        admission: Admission | KeyAdmission,
         request: Request,
         response: Response,
         refused: RequestError | None,

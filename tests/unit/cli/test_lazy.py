@@ -65,6 +65,7 @@ def completing(words: str) -> dict[str, str]:
         (["check", "--help"], {}, "Usage"),
         (["looker", "extract", "--help"], {}, "--vault"),
         (["looker", "list", "--help"], {}, "--vault"),
+        (["requests", "send", "--help"], {}, "--ttl-s"),
         (["sot", "write", "--help"], {}, "--store"),
         (["sot", "verify", "--help"], {}, "--store"),
         (["sot", "recover", "--help"], {}, "--store"),

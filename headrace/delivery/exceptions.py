@@ -1,0 +1,37 @@
+"""What can go wrong around the delivery of requests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from headrace.errors import ConfigurationError, StateError
+
+
+class JournalUnavailable(StateError):
+    """The journal cannot be used: without it no request is accepted, and none leaves."""
+
+    def __init__(self, path: Path, problem: str, *, hint: str = "") -> None:
+        super().__init__(
+            f"the journal of requests {path} cannot be used: {problem}",
+            hint=hint or "Check the folder, its permissions and the disk",
+        )
+        self.path = path
+
+
+class SourceUnreadable(ConfigurationError):
+    """A file of requests cannot be read, or one of its lines is no request.
+
+    Attributes:
+        source: the file as it was given.
+        line: its number, from 1; None if it is about the whole file.
+    """
+
+    def __init__(self, source: str, problem: str, *, line: int | None = None) -> None:
+        where = source if line is None else f"{source}, line {line}"
+        super().__init__(
+            f"{where}: {problem}",
+            hint="A line is a JSON object: method, path, query, body, ttl_s, idempotent; only path "
+            "must be there",
+        )
+        self.source = source
+        self.line = line
