@@ -59,6 +59,8 @@ _MOMENTS = "SELECT until FROM slots WHERE until > 0 ORDER BY until DESC"
 
 #: A slot this near is not taken from its holder any more.
 _IMMINENT = MS // 5
+#: What a buffer shrinks by at a time: no more than the margin of a window makes up for.
+_SHRINKS = MS
 #: Old rows go a few at a time, so that a book of millions never makes a caller wait.
 _TRIM_EVERY, _TRIM_ROWS = 16, 64
 
@@ -83,6 +85,7 @@ class SlotBook:
         # out from what has left before the next one is booked upon it: so guards never add up.
         self.relook = self.shortest - min(3 * self.guard, self.shortest // 2)
         self.slowdown = 1.0
+        self.buffer = 0
         self._mutex = threading.Lock()
         self._left: deque[tuple[int, int]] = deque()  # (until, seq) of permits to settle
         self._well: deque[tuple[int, int]] = deque()  # (seq, sent) of those that went well
@@ -202,15 +205,26 @@ class SlotBook:
         if self.slowdown > 1:
             self._well.append((slot.seq, sent))
 
-    def nonce(self, slot: Slot, left: int, least: int) -> int:
-        """Note when a permit leaves, and number its request, as one transaction.
+    def nonce(self, slot: Slot, least: int) -> int:
+        """Note that a permit leaves now, and number its request, as one transaction.
 
         Returns:
             A nonce above all that were given before, and at least `least`.
         """
-        self.settle(slot, left)
         with self._mutex:
-            return self._change(self._register.nonce, least)
+            return self._change(self._nonce, slot.seq, least)
+
+    def adapt(self, spread: int) -> None:
+        """Bring the buffer towards the spread of the ways there, in nanoseconds.
+
+        It grows at once. It shrinks slowly, since another process may have seen more, and what was
+        taken back of it for answered requests rests on what it was then.
+        """
+        if self.buffer - _SHRINKS < spread <= self.buffer:
+            return
+        with self._mutex:
+            wanted = max(spread, self.buffer - _SHRINKS)
+            self.buffer = self._change(self._register.adapt, wanted)
 
     def pause(self, pause: int) -> None:
         """The server asks for a pause of so many nanoseconds; too long a time is cut."""
@@ -285,7 +299,7 @@ class SlotBook:
     ) -> Slot | int:
         now = self._clock.now()
         state = self._register.state(connection, now)
-        self.slowdown = state.slowdown
+        self.slowdown, self.buffer = state.slowdown, state.buffer
         moment = self._timing.next_slot(connection, now, state, lane, weight, at_once=by == 0)
         newest, at, tight, yields, _ = moment
         behind: Sequence[Waiting] = ()
@@ -303,7 +317,7 @@ class SlotBook:
             newest += 1
             connection.execute(_INSERT, (newest, at, until, newest, owner, lane, passes))
         if newest % _TRIM_EVERY < weight:
-            gone = now - int(self.longest * state.slowdown)
+            gone = now - int((self.longest + state.buffer) * state.slowdown)
             connection.execute(_TRIM, (gone, newest, _TRIM_ROWS))
         self._register.note(connection, now, weight, waiting)
         fixed = at <= now + _IMMINENT
@@ -373,8 +387,8 @@ class SlotBook:
         # Bookings a window after this slot rely on its `until`; those before do not.
         last = connection.execute("SELECT max(at) FROM slots").fetchone()[0]
         now = self._clock.now()
-        buffer = self._register.state(connection, now).buffer
-        if last >= held.until + (buffer or self.shortest) or held.weight > 1:
+        distance = self._timing.distance(self._register.state(connection, now))
+        if last >= held.until + (distance or self.shortest) or held.weight > 1:
             self._give_back(connection, held)
             return None
         connection.execute(_MOVE, (now, now + self.guard, held.seq))
@@ -384,6 +398,11 @@ class SlotBook:
         held = self._held(connection, slot)
         if held is not None:
             connection.execute(_VOID, (held.seq - held.weight + 1, held.seq))
+
+    def _nonce(self, connection: sqlite3.Connection, seq: int, least: int) -> int:
+        # Under the lock, since the wait for it may be long.
+        connection.execute(_SETTLE, (self._clock.now(), seq))
+        return self._register.nonce(connection, least)
 
     def _status(self, connection: sqlite3.Connection) -> BookStatus:
         now = self._clock.now()

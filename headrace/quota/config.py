@@ -26,6 +26,8 @@ class BufferConfig(_Settings):
     by what its way takes more or less than another one's. Windows are stretched by the buffer, and
     permits are at least that far apart.
 
+    How much ways differ is learned from the answers (see `headrace.quota.ways`).
+
     Args:
         initial_ms: before anything is known of a server.
         floor_ms: the least.
@@ -34,7 +36,7 @@ class BufferConfig(_Settings):
 
     initial_ms: Milliseconds = 52.0
     floor_ms: Milliseconds = 30.0
-    ceiling_ms: Milliseconds = 150.0
+    ceiling_ms: Milliseconds = 400.0
 
     @model_validator(mode="after")
     def _in_order(self) -> BufferConfig:

@@ -44,11 +44,13 @@ from headrace.quota.queue import ThreadQueue
 from headrace.quota.rates import QuotaRate
 from headrace.quota.request import Request
 from headrace.quota.session import Permit, Session
+from headrace.quota.ways import WaySpread
 from headrace.stopping import StopEvent
 
 log = logging.getLogger(__name__)
 
 REFUSALS = (401, 403)
+_ORDERED_AHEAD_MS = 5.0
 #: Keys that come back within this time are waited for when there is no other.
 _SOON = NS
 
@@ -129,8 +131,12 @@ def open_key_pool(
         QuotaUnavailable: the folder or a file cannot be used.
     """
     _check(config, keys)
-    if ordered and config.buffer is None:
-        config = config.model_copy(update={"buffer": BufferConfig()})
+    if ordered:
+        # A booking that is waited for reserves a guard in front of the next one of its key, so
+        # none is made before its moment is near.
+        ahead_ms = min(config.ahead_ms, _ORDERED_AHEAD_MS)
+        buffer = config.buffer or BufferConfig()
+        config = config.model_copy(update={"buffer": buffer, "ahead_ms": ahead_ms})
     return KeyPool(
         folder, config, keys, breaker or BreakerConfig(), outage_limit_s, cooldown_s, clock, wall
     )
@@ -193,9 +199,11 @@ class _KeyGate(Gate):
         config: QuotaConfig,
         breaker: BreakerConfig,
         clock: Clock | None,
+        ways: WaySpread,
     ) -> None:
         self.key = key
         self._quota = config.name
+        self._ways = ways
         self.next_at = self.used = 0
         self.refused: int | None = None
         rates = config.rates if key.rates is None else key.rates
@@ -212,6 +220,11 @@ class _KeyGate(Gate):
     @property
     def _title(self) -> str:
         return f"{self._quota}, key {self.key.label}"
+
+    def _open(self) -> Session:
+        session = super()._open()
+        session.ways = self._ways  # the same server, whatever the key
+        return session
 
     def booked(self, at: int) -> None:
         """Note that this process booked a slot."""
@@ -250,9 +263,10 @@ class KeyPool:
         self.clock = self.server.clock
         refusal = BreakerConfig(failures=1, successes=1, cooldown_s=cooldown_s)
         self._keys: list[_KeyGate] = []
+        ways = WaySpread()
         try:
             for key in keys:
-                gate = _KeyGate(key, folder, config, refusal, clock)
+                gate = _KeyGate(key, folder, config, refusal, clock, ways)
                 self._keys.append(gate)
                 gate.on_breaker_change(partial(self._changed, gate))
         except BaseException:
@@ -477,10 +491,14 @@ class KeyAdmission:
             Unix time in milliseconds, or one above the last nonce of this key if that is higher,
             over all processes and restarts.
         """
-        self.sending()
-        assert self._taken is not None, "one attempt has one nonce, before it is reported"
-        _, gate, permit = self._taken
-        return gate.session.nonce(permit, self._pool.nonce_floor())
+        while True:
+            self.sending()
+            assert self._taken is not None, "an attempt is numbered before it is reported"
+            given, gate, permit = self._taken
+            nonce, permit = gate.session.nonce(permit, self._pool.nonce_floor())
+            self._taken = given, gate, permit
+            if not gate.session.void(permit):  # it was held up meanwhile
+                return nonce
 
     def answered(
         self,
@@ -489,8 +507,9 @@ class KeyAdmission:
         headers: Mapping[str, str] | None = None,
         *,
         of_host: bool = False,
+        out_of_order: bool = False,
     ) -> None:
-        """Report an answer, as `Admission.answered` does.
+        """Report an answer, as `Admission.answered` does; of a nonce, whether it came too late.
 
         401 and 403 set the key aside, 429 slows it down; the other keys go on. 5xx is a failure of
         the server, whatever the key.
@@ -499,7 +518,7 @@ class KeyAdmission:
             given, gate, permit = taken
             if status in REFUSALS:
                 gate.refused = status
-            gate.session.answered(permit, status, retry_after_s, headers)
+            gate.session.answered(permit, status, retry_after_s, headers, out_of_order=out_of_order)
             request = None if of_host else self._request.id
             self._pool.server.session.answered(given, status, retry_after_s, headers, request)
 

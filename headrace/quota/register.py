@@ -252,6 +252,14 @@ class Register:
         nonce: int = connection.execute("SELECT nonce FROM keyed").fetchone()[0]
         return nonce
 
+    def adapt(self, connection: sqlite3.Connection, buffer: int) -> int:
+        """Keep permits that far apart from now on, within the bounds of the settings."""
+        config = self._config.buffer
+        assert config is not None, "only where order matters"
+        buffer = min(max(buffer, int(config.floor_ms * MS)), int(config.ceiling_ms * MS))
+        connection.execute("UPDATE keyed SET buffer = ?", (buffer,))
+        return buffer
+
     def refused(self, connection: sqlite3.Connection, seq: int, sent: int) -> State:
         """The server answered 429: slow all processes down, see `headrace.quota.feedback`.
 

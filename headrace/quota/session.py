@@ -23,6 +23,7 @@ from headrace.quota.lanes import Lane
 from headrace.quota.queue import ThreadQueue, WaitingThreads
 from headrace.quota.request import Request, SlotItem
 from headrace.quota.slot import SPARE, Packets, Slot
+from headrace.quota.ways import REFUSED, WaySpread
 
 log = logging.getLogger(__name__)
 
@@ -88,6 +89,7 @@ class Session:
             self._ahead = int(book.config.ahead_ms * MS)
             self.queue = ThreadQueue(clock.now, self._ahead)
             self._ordered = book.config.buffer is not None
+            self.ways = WaySpread()
             self._anchor = Anchor(book.config.anchor_cap_ms)
             self._packets = Packets()
 
@@ -357,10 +359,14 @@ class Session:
             book.flush()
         return permit._replace(left=now)
 
-    def nonce(self, permit: Permit, least: int) -> int:
+    def nonce(self, permit: Permit, least: int) -> tuple[int, Permit]:
         """Number a request that leaves now; its permit was just renewed."""
-        assert permit.slot is not None, "there are rates where there are nonces"
-        return self._limited().nonce(permit.slot, permit.left, least)
+        book, slot = self._limited(), permit.slot
+        assert slot is not None, "there are rates where there are nonces"
+        nonce = book.nonce(slot, least)
+        left = self._clock.now()
+        book.settle(slot, left)
+        return nonce, permit._replace(left=left)
 
     def void(self, permit: Permit) -> bool:
         """Whether the moment of a permit has passed, so that it has to be exchanged."""
@@ -375,6 +381,8 @@ class Session:
         retry_after_s: float | None,
         headers: Mapping[str, str] | None,
         request: int | None = None,
+        *,
+        out_of_order: bool = False,
     ) -> None:
         """Learn from an answer, for all processes; of a failure, whose request it was."""
         now = self._clock.now()
@@ -392,11 +400,27 @@ class Session:
         elif status < 400:
             book.went_well(slot, permit.left)
         self._slowdown.note(book.slowdown)
-        anchored = book.config.anchor_cap_ms and not self._ordered
-        if anchored and now - permit.left < book.shortest:
+        if self._ordered:
+            early = out_of_order or status == 429
+            self._learn(book, slot, permit.left, now - permit.left, refused=early)
+        elif book.config.anchor_cap_ms and now - permit.left < book.shortest:
             book.settle(slot, self._anchor.arrived(permit.left, now))
         if book.urgent:
             book.flush()
+
+    def _learn(self, book: SlotBook, slot: Slot, left: int, way: int, *, refused: bool) -> None:
+        """Adapt the buffer, and take back what of it a request has proven not to need."""
+        spread = self.ways.note(way)
+        if refused:
+            self.ways.refused()
+            book.adapt(int(book.buffer * REFUSED))
+        elif way < book.shortest:
+            excess = self.ways.excess(way)
+            # Beyond twice the buffer, one of the two ways took longer than the buffer says.
+            late = excess if excess > 2 * book.buffer else min(excess, book.buffer)
+            book.settle(slot, left - book.buffer + late)
+        if spread is not None and not refused:
+            book.adapt(spread)
 
     def _judge(self, given: Pass, status: int, request: int | None) -> None:
         """Have the breaker know what an answer says."""

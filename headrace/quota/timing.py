@@ -39,6 +39,8 @@ _SPACING = 0.9
 #: more than its part, or is in a worse lane than a booking a moment ago, books so far ahead instead
 #: of at once, where it can be passed.
 _LATEST_SLOTS, _A_MOMENT, _COURTESY = 32, 50 * MS, MS
+#: The most that requests are kept apart for their order, of the even distance.
+_EVEN = 1.0
 #: Permits this close to each other are booked as one packet.
 _TOGETHER = MS
 
@@ -197,15 +199,25 @@ class Timing:
                 bound = row[0] + int((length + state.buffer) * state.slowdown)
                 if bound > at:
                     at, tight = bound, bool(row[1])
-        if state.buffer and rows:
+        if (distance := self.distance(state)) and rows:
             # In order of arrival: the next request cannot overtake the one before.
             if before is None:
                 row = connection.execute(_LATEST, (0,)).fetchone()
             else:
                 row = connection.execute(_LATEST_BEFORE, (before, 0)).fetchone()
-            if row is not None and row[0] + state.buffer > at:
-                at, tight = row[0] + state.buffer, bool(row[1])
+            if row is not None and row[0] + distance > at:
+                at, tight = row[0] + distance, bool(row[1])
         return at, tight
+
+    def distance(self, state: State) -> int:
+        """What keeps requests in order: the buffer, but not more than an even spread.
+
+        Where ways differ by more than that, few requests are overtaken, and sending those again
+        costs less than keeping all so far apart.
+        """
+        return min(
+            state.buffer, int(_EVEN * max(length // limit for limit, length in self._windows))
+        )
 
     def _spaced(self, connection: sqlite3.Connection, at: int, state: State, newest: int) -> int:
         """Keep a distance between bursts, and between all permits after the server's refusal.

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sqlite3
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -245,7 +247,7 @@ def test_nonces_rise_by_key_over_processes_restarts_and_clock_steps(open_pool: O
 
 def test_requests_of_one_key_leave_in_the_order_of_their_nonces_and_apart(open_pool: Open) -> None:
     buffer = BufferConfig(initial_ms=30, floor_ms=0, ceiling_ms=50)
-    pools = [open_pool(ordered=True, buffer=buffer) for _ in range(2)]
+    pools = [open_pool("20/s", ordered=True, buffer=buffer) for _ in range(2)]
     left: dict[str, list[tuple[int, float]]] = {key.label: [] for key in pools[0].keys}
     mutex, end = threading.Lock(), time.monotonic() + 1.0
 
@@ -256,7 +258,7 @@ def test_requests_of_one_key_leave_in_the_order_of_their_nonces_and_apart(open_p
                 nonce = admission.nonce()
                 with mutex:
                     left[admission.key.label].append((nonce, before))
-                admission.answered(200)
+                admission.failed(neutral=True)  # an answer would show that it has arrived
 
     threads = [threading.Thread(target=work, args=(pools[n % 2],)) for n in range(6)]
     for thread in threads:
@@ -329,3 +331,18 @@ def test_no_key_is_shown_anywhere(
     assert "sec-ret" not in "\n".join([*said, caplog.text])
     for path in (tmp_path / "state").iterdir():
         assert b"sec-ret" not in path.read_bytes()
+
+
+def test_a_refusal_for_order_widens_the_buffer_for_all_processes(
+    open_pool: Open, tmp_path: Path
+) -> None:
+    settings = {"ordered": True, "buffer": BufferConfig(initial_ms=20, floor_ms=0)}
+    pool = open_pool(**settings)
+    open_pool(**settings)
+    for _ in pool.keys:
+        with pool.admit() as admission:
+            admission.nonce()
+            admission.answered(400, out_of_order=True)
+    for path in (tmp_path / "state").glob("quota-*.sqlite"):
+        with closing(sqlite3.connect(path)) as connection:
+            assert connection.execute("SELECT buffer FROM keyed").fetchone()[0] == 23_000_000
