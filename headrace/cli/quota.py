@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -12,7 +14,7 @@ from rich.text import Text
 
 from headrace.cli.common import Json, print_json
 from headrace.errors import ConfigurationError
-from headrace.quota import parse_rates
+from headrace.quota import QuotaRate, parse_rates
 from headrace.quota.selftest import run_selftest
 from headrace.quota.status import (
     BreakerStatus,
@@ -74,21 +76,39 @@ def reset(
 
 @app.command()
 def bench(
-    rate: Annotated[str, typer.Option(help="One rate, for example 100/s.")] = "100/s",
+    rate: Annotated[
+        str, typer.Option(help="One rate, for example 100/s, which is the default.")
+    ] = "",
     processes: Annotated[
         int, typer.Option(min=1, max=64, help="How many take permits at the same time.")
     ] = 3,
     seconds: Annotated[
         float, typer.Option(min=1, max=600, help="Length of the measurement.")
     ] = 5.0,
+    keyed: Annotated[
+        bool,
+        typer.Option(
+            "--keyed",
+            help="Send requests with API keys to a simulated server; --rate is that of each key, "
+            "20/s unless given.",
+        ),
+    ] = False,
+    keys: Annotated[int, typer.Option(min=1, max=64, help="With --keyed: how many keys.")] = 5,
+    way: Annotated[
+        str,
+        typer.Option(help="With --keyed: how long each way to the server and back is."),
+    ] = "uniform:low=0,high=0.05",
     as_json: Json = False,
 ) -> None:
     """Measure how fast permits are given, on a temporary quota beside the real ones."""
-    rates = parse_rates(rate)
+    rates = parse_rates(rate or ("20/s" if keyed else "100/s"))
     if len(rates) != 1:
         raise ConfigurationError(f"--rate {rate!r}: the measurement takes exactly one rate")
     folder = load_settings().quota_folder
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if keyed:
+        _bench_keyed(folder, rates[0], keys, processes, seconds, way, as_json=as_json)
+        return
     result = run_selftest(folder, rates[0], processes, seconds)
     share = None if math.isnan(result.used_share) else round(result.used_share, 4)
     if as_json:
@@ -109,6 +129,40 @@ def bench(
     table.add_row("above the limit in any window", str(result.over_limit))
     table.add_row("used of the quota", "too short a time" if share is None else f"{share:.2%}")
     table.add_row("fairness (Jain)", f"{result.fairness:.3f}")
+    Console().print(table)
+
+
+def _bench_keyed(
+    folder: Path,
+    rate: QuotaRate,
+    keys: int,
+    processes: int,
+    seconds: float,
+    way: str,
+    *,
+    as_json: bool,
+) -> None:
+    from headrace.delivery.selftest import WARM_UP_S, run_keyed_selftest  # not for `status`
+
+    if seconds <= WARM_UP_S:
+        raise ConfigurationError(
+            f"--seconds {seconds:g}: with --keyed the first {WARM_UP_S:g} s do not count"
+        )
+    result = run_keyed_selftest(folder, rate, keys, processes, seconds, way)
+    if as_json:
+        print_json(asdict(result))
+        return
+    title = f"{keys} keys at {rate}, {processes} processes, {seconds:g} s"
+    table = Table(title=title, show_header=False)
+    table.add_row("successes", f"{result.per_s:.1f}/s, {result.used_share:.2%} of the quota")
+    latency = "no answers"
+    if result.mean_ms is not None and result.p99_ms is not None:
+        latency = f"mean {result.mean_ms:.0f} ms, p99 {result.p99_ms:.0f} ms"
+    table.add_row("departure to answer", latency)
+    table.add_row("answers 429, 400", f"{result.throttled}, {result.nonces_refused}")
+    table.add_row("blocked keys", str(result.blocked))
+    table.add_row("fairness (Jain)", f"{result.fairness:.3f}")
+    table.add_row("successes by second", " ".join(map(str, result.by_second)))
     Console().print(table)
 
 

@@ -128,3 +128,16 @@ def test_a_reset_waits_for_its_turn_among_busy_threads(gate: Gate, tmp_path: Pat
             over.set()
             for thread in threads:
                 thread.join()
+
+
+def test_bench_with_keys_counts_what_the_server_refused(gate: Gate) -> None:
+    found = json.loads(
+        run(
+            quota.app,
+            *("bench", "--keyed", "--rate", "50/s", "--keys", "2", "--processes", "2"),
+            *("--seconds", "3", "--way", "uniform:low=0,high=0.005", "--json"),
+        )
+    )
+    assert len(found["by_second"]) == 3
+    assert 0 < found["used_share"] <= 1.2
+    assert (found["blocked"], found["per_s"] > 0, found["fairness"] > 0) == (0, True, True)
