@@ -169,6 +169,19 @@ class KeyedClient(HttpClient):
         headers = {"Content-Type": "application/json"} if body is not None else {}
         return path, headers, body
 
+    def report(
+        self,
+        admission: Admission | KeyAdmission,
+        request: Request,
+        response: Response,
+        refused: RequestError | None,
+    ) -> None:
+        """See `HttpClient.report`; a refused nonce has requests of its key leave further apart."""
+        if isinstance(refused, NonceRefused) and isinstance(admission, KeyAdmission):
+            admission.answered(response.status, headers=response.headers, out_of_order=True)
+            return
+        super().report(admission, request, response, refused)
+
 
 def signed(path: str, body: bytes | None, key: str, nonce: int) -> tuple[str, bytes | None]:
     """Path and body with the key and the nonce in them."""

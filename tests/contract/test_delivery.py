@@ -6,12 +6,13 @@ import json
 import logging
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from headrace.delivery.delivery import Delivery
 from headrace.delivery.journal import Journal
 from headrace.delivery.model import ApiRequest, Outcome
 from headrace.quota import (
+    BufferConfig,
     KeyChange,
     KeysRefused,
     PoolKey,
@@ -92,6 +94,19 @@ def test_every_request_arrives_once_with_a_rising_nonce(tmp_path: Path) -> None:
         assert all(key.accepted for key in sim.key_stats())
         assert [row["key"] for row in world.client.by_key()] == ["1", "2", "3"]
         assert sum(row["successes"] for row in world.client.by_key()) == 75
+
+
+def test_a_refused_nonce_has_requests_of_its_key_leave_further_apart(tmp_path: Path) -> None:
+    with simulated(keys=1) as sim, delivering(sim, tmp_path, workers=1) as world:
+        sim.add_fault("respond,status=400,calls=1")
+        with world.delivery as delivery:
+            delivery.submit([GET] * 2)
+            delivery.drain()
+        assert world.delivery.benchmark.outcomes == {Outcome.SUCCESS: 2}
+        [path] = (tmp_path / "quota").glob("quota-*.sqlite")
+        with closing(sqlite3.connect(path)) as connection:
+            buffer_ns = connection.execute("SELECT buffer FROM keyed").fetchone()[0]
+    assert buffer_ns > BufferConfig().initial_ms * 1_000_000
 
 
 def test_a_key_blocked_in_mid_run_costs_no_request(tmp_path: Path) -> None:
