@@ -139,6 +139,8 @@ def open_delivery(request: SendRequest) -> Iterator[DeliveryRun]:
         opened.callback(transport.close)
         transport.check_reachable()
         client = KeyedClient(transport, permits, stop=ending.stop)
+        per_key = min((rate.per_second for rate in permits.config.rates), default=None)
+        per_s = None if per_key is None else per_key * max(1, len(keys))
         delivery = Delivery(
             journal,
             client,
@@ -147,8 +149,8 @@ def open_delivery(request: SendRequest) -> Iterator[DeliveryRun]:
             capacity=request.capacity,
             workers=request.in_flight,
             most_tries=request.tries,
+            per_s=per_s,
         )
-        per_key = min((rate.per_second for rate in permits.config.rates), default=None)
         run = DeliveryRun(
             id=begun.run_id,
             request=request,
@@ -160,7 +162,7 @@ def open_delivery(request: SendRequest) -> Iterator[DeliveryRun]:
             client=client,
             gate=gate,
             rates=f"{len(keys)} keys at {request.rate}" if keys else request.rate,
-            per_s=None if per_key is None else per_key * max(1, len(keys)),
+            per_s=per_s,
             journal=journal,
             delivery=delivery,
             ending=ending,

@@ -34,6 +34,8 @@ MOST_TRIES = 5
 FIRST_PAUSE_S = 0.05
 #: What is in flight when a stop is asked for has so long to be answered.
 STOP_GRACE_S = 4.0
+#: A request is tried if it lives so many times as long as it is likely to wait for its permit.
+_ROOM = 1.5
 #: Requests that are accepted in one transaction.
 _BATCH = 50
 
@@ -52,6 +54,7 @@ class Delivery:
         capacity: requests that wait in this process.
         workers: requests that are under way at once, waiting for a permit or in flight.
         most_tries: attempts of one request.
+        per_s: permits a second; None if they are not limited.
         clock: monotonic seconds, as the journal's and the client's.
 
     Attributes:
@@ -69,6 +72,7 @@ class Delivery:
         capacity: int = 500,
         workers: int = 32,
         most_tries: int = MOST_TRIES,
+        per_s: float | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._journal = journal
@@ -76,7 +80,9 @@ class Delivery:
         self._ending = ending
         self._break_off = break_off
         self._most_tries = most_tries
+        self._per_s = per_s
         self._clock = clock
+        self._under_way: dict[int, Pending] = {}
         self._queue = RequestQueue(capacity, ending.stop, clock)
         self.benchmark = Benchmark(journal.books().graveyard, clock)
         self.accepted = 0
@@ -178,9 +184,29 @@ class Delivery:
             self._ending.end(HeadraceError(f"a worker of the delivery failed: {error}"))
 
     def _deliver(self, pending: Pending) -> None:
-        if (left_s := pending.left_s(self._clock())) is not None and left_s <= 0:
+        if not self._leaves_in_time(pending):
             self._end(pending, Outcome.EXPIRED)
             return
+        self._under_way[threading.get_ident()] = pending
+        try:
+            self._try(pending)
+        finally:
+            del self._under_way[threading.get_ident()]
+
+    def _leaves_in_time(self, pending: Pending) -> bool:
+        """Whether it can have a permit within its time to live, after those that wait for theirs.
+
+        Without this, requests that come faster than the quota all wait until shortly before their
+        end, and most of them fail there while permits are left unused.
+        """
+        left_s = pending.left_s(self._clock())
+        if left_s is None:
+            return True
+        waiting = sum(not each.left for each in list(self._under_way.values()))
+        return left_s > (_ROOM * waiting / self._per_s if self._per_s else 0.0)
+
+    def _try(self, pending: Pending) -> None:
+        pending.left = False
         if not self._journal.take(pending):
             self._queue.done()
             return

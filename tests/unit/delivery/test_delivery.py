@@ -278,3 +278,29 @@ def test_requests_of_earlier_runs_go_on(journal: Journal) -> None:
         delivery.drain()
     assert Counter(client.seen) == Counter(f"/{number}" for number in range(25))
     assert delivery.accepted == 0
+
+
+def test_a_request_that_cannot_leave_in_time_takes_no_place(journal: Journal) -> None:
+    """Ten wait for permits that come one a second: the next one has to live for ten more."""
+    waiting, go_on = threading.Barrier(11), threading.Event()
+
+    def wait(pending: Pending) -> None:
+        if pending.request.ttl_s is None:
+            pending.left = False
+            waiting.wait(30)
+            go_on.wait(30)
+
+    client = ScriptedClient()
+    client.answer = wait
+    with delivery_of(journal, client, workers=11, per_s=1.0) as delivery:
+        delivery.submit([ApiRequest("/waits")] * 10)
+        waiting.wait(30)
+        delivery.submit([ApiRequest("/late", ttl_s=12.0), ApiRequest("/in-time", ttl_s=600.0)])
+        until = time.monotonic() + 30
+        while delivery.benchmark.ended_in_all < 2 and time.monotonic() < until:
+            time.sleep(0.01)
+        go_on.set()
+        delivery.drain()
+    assert "/late" not in client.seen
+    assert "/in-time" in client.seen
+    assert delivery.benchmark.outcomes == {Outcome.SUCCESS: 11, Outcome.EXPIRED: 1}
