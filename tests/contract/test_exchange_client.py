@@ -236,9 +236,9 @@ def test_a_stop_breaks_off_what_is_in_flight(sim, gate):
         assert time.monotonic() - began < 60
 
 
-def test_nobody_at_the_address_is_said_plainly(gate):
+def test_no_answer_from_the_address_is_said_plainly(gate):
     with Transport("http://127.0.0.1:9") as transport:
-        with pytest.raises(ConnectionFailed, match=r"no answer from at http://127.0.0.1:9"):
+        with pytest.raises(ConnectionFailed, match=r"no answer from http://127.0.0.1:9"):
             transport.check_reachable()
         with pytest.raises(ConnectionFailed):
             transport.get("/products")

@@ -148,8 +148,8 @@ def test_credentials_that_are_refused_are_not_tried_again_and_never_shown(sim):
     assert "not-the-secret" not in shown
 
 
-def test_nobody_at_the_address_is_one_clear_error():
-    said = r"no answer from at http://127\.0\.0\.1:9 "
+def test_no_answer_from_the_address_is_one_clear_error():
+    said = r"no answer from http://127\.0\.0\.1:9 "
     with client_of("http://127.0.0.1:9") as client, pytest.raises(ConnectionFailed, match=said):
         client.check_reachable()
 

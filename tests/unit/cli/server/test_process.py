@@ -137,11 +137,17 @@ def test_what_ignores_the_polite_signal_is_killed(start: Start) -> None:
     assert not psutil.pid_exists(pid)
 
 
+def child_of(folder: StateFolder) -> int:
+    """The child that `PARENT` names, once the line is whole."""
+    wait_until(lambda: len(folder.last_lines("sleeper")[-1].split()) == 2)
+    return int(folder.last_lines("sleeper")[-1].split()[1])
+
+
 def test_descendants_end_too_even_in_a_session_of_their_own(
     start: Start, folder: StateFolder
 ) -> None:
     process = start(PARENT)
-    child_pid = int(folder.last_lines("sleeper")[-1].split()[1])
+    child_pid = child_of(folder)
     assert psutil.pid_exists(child_pid)
     process.stop()
     assert not lives(child_pid)
@@ -149,7 +155,7 @@ def test_descendants_end_too_even_in_a_session_of_their_own(
 
 def test_orphans_of_a_killed_process_end_too(start: Start, folder: StateFolder) -> None:
     process = start(PARENT)
-    child_pid = int(folder.last_lines("sleeper")[-1].split()[1])
+    child_pid = child_of(folder)
     os.kill(pid_of(process), signal.SIGKILL)
     assert process.stop()
     assert not lives(child_pid)
