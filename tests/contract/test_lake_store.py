@@ -37,7 +37,11 @@ def test_only_the_first_conditional_put_is_kept(store: Store) -> None:
     assert store.get(KEY) == b"first"
 
 
-def test_of_writers_at_once_exactly_one_creates(store: Store) -> None:
+def test_of_writers_at_once_exactly_one_creates(
+    store: Store, request: pytest.FixtureRequest
+) -> None:
+    if "[moto]" in request.node.name:
+        pytest.skip("moto looks for an object and stores it in two steps")
     contents = [f"writer {n}".encode() for n in range(4)]
 
     with ThreadPoolExecutor(len(contents)) as pool:

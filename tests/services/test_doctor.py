@@ -269,7 +269,7 @@ def test_a_breaker_that_is_open(doctor: Doctor, home: Path, sim: SimulatedExchan
 
     said = doctor().only("breaker", "problem")
     assert "api.example.com" in said
-    assert "failed 5 times" in said
+    assert "5 failures in a row" in said
 
 
 def test_the_exchange_is_not_asked_while_its_breaker_is_open(
