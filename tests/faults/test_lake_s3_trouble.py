@@ -162,7 +162,7 @@ def test_a_refusal_says_nothing_about_what_exists(proxy: S3Proxy, prefix: str) -
         with pytest.raises(StoreDenied) as caught:
             ask("a/part")
         assert not isinstance(caught.value, ObjectMissing)
-        assert "does not tell whether the object exists" in str(caught.value)
+        assert "does not say whether the object exists" in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -310,7 +310,7 @@ def on(host: str, ahead_s: float, store: DynamoLeases, proxy: Proxy) -> DynamoLe
 
 def test_clocks_apart_within_the_allowance(store: DynamoLeases, proxy: Proxy) -> None:
     """A machine that is 4 s ahead does not take a lease that its holder still relies on."""
-    grant = store.acquire(NAME, run_id="one", ttl_s=2)
+    grant = store.acquire(NAME, run_id="one", ttl_s=3.5)
     ahead = on("ahead", 4.0, store, proxy)
     with pytest.raises(LeaseHeld):
         ahead.acquire(NAME, run_id="two", ttl_s=60)
