@@ -18,7 +18,7 @@ from headrace.cli.alarms.catalogue import ALARMS, FLOWS, OLDER_EVENTS
 from headrace.coverage import IntervalSet
 from headrace.pull.report import ProductReceipt
 from headrace.pull.request import PullRequest
-from headrace.quota import BreakerChange, Phase
+from headrace.quota import BreakerChange, KeyChange, Phase
 from headrace.run.report import Status
 from headrace.sot.reports import SotReport
 from tasks import events
@@ -47,6 +47,8 @@ def _emit_all() -> None:
     events.emit_breaches([Breach(Check.STALE, "BTC-USD", 7_200, "1 h", "2 h old")])
     for phase in Phase:
         events.emit_breaker_change(BreakerChange("host", Phase.CLOSED, phase, 5, 1.0))
+    for usable in (False, True):
+        events.emit_key_change(KeyChange("host", "key 1", usable, 401, 1.0))
     for action in ("write", "migrate"):
         report = SotReport(
             "run", action, Status.PARTIAL, "/log", "", 1.0,
