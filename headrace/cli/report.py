@@ -43,7 +43,7 @@ def report(
 ) -> None:
     """Make one HTML page of a lake: what is stored, and what not.
 
-    The page needs no server and no network: whoever gets the file can open it.
+    The page needs no server and no network: it is one file, to be opened in any browser.
     """
     checks = None
     if check_last != "none":

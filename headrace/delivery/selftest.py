@@ -162,7 +162,7 @@ def _send(
         began_s = time.monotonic()
 
         def work(thread: int) -> None:
-            # Ids only tell requests apart for the breaker.
+            # The breaker needs ids to count failures of one request once.
             number = thread
             while (now_s := time.monotonic()) < began_s + seconds:
                 # One that cannot leave before the end counts as expired.

@@ -109,7 +109,7 @@ class Sizing:
         return 2 * self.pool * self.smallest
 
     def _of_use(self, places: int) -> int:
-        """How many of so many places get more done by being at work at once.
+        """How many of so many chunks walked at once make the run faster.
 
         With a quota, all of them. Without one, as many as answers take to come: they keep this
         process busy, and further ones only hold memory.

@@ -146,7 +146,7 @@ class LakeFacts:
         products: by exchange and id.
         exact_days: whether trades per day are those of the unified table.
         unified: version, files and bytes of the unified table; None without one.
-        runs: the last ones; None where nobody was asked.
+        runs: the last ones; None where no Prefect API was asked.
     """
 
     location: str

@@ -21,7 +21,6 @@ from headrace.exchange.exceptions import UnknownProduct
 from headrace.exchange.planning import (
     Chunk,
     Sizing,
-    page_count,
     plan_chunks,
     plan_pages,
 )
@@ -45,11 +44,12 @@ from headrace.pull.ledger import (
     open_ledger,
     source_host,
 )
-from headrace.pull.memory import PAGE_BYTES, MemoryBudget, merge_bytes, page_bytes
+from headrace.pull.memory import PAGE_BYTES, MemoryBudget, page_bytes
 from headrace.pull.planner import Survey, refresh_chunks, survey
 from headrace.pull.product_leases import HeldLease, ProductLeases
 from headrace.pull.report import ChunkReceipt, PlanReceipt, ProductReceipt
 from headrace.pull.request import PullRequest
+from headrace.pull.upkeep import Upkeep
 from headrace.quota import Lane, OutageError, QuotaUnavailable
 from headrace.run.progress import RunProgress
 from headrace.run.report import Status
@@ -59,9 +59,6 @@ from headrace.wire.exceptions import RefusedThroughout, RequestError
 log = logging.getLogger(__name__)
 
 COMMIT_INTERVAL_S = 10.0
-# A merge of one cell takes seconds at most; a full refresh holds it for hours, and sweeps last.
-_SWEEP_TRIES = 20
-_SWEEP_PAUSE_S = 0.5
 
 #: Pages of a product that fail one after the other, with none answered in between, until no other
 #: is asked for. Each that was refused cost one request, each that failed the attempts of a page.
@@ -85,7 +82,7 @@ class ProductJob:
         progress: raised as pages arrive.
         stop: the run's stop event; the job has a child of it, so that it can stop alone.
         listings: of all products of the run, read together; None for a run of this one.
-        listener: told of commits, gaps and disagreements.
+        listener: called with commits, gaps and disagreements.
         memory: shared by the products of a run; each has its own unless given.
         clock: seconds that only rise.
         sleep: waits so many seconds.
@@ -121,8 +118,10 @@ class ProductJob:
         self._progress = progress
         self._emit = listener
         self._memory = memory or MemoryBudget()
+        self._upkeep = Upkeep(
+            product, self.product_leases, run_id, request.full_refresh, self._memory, sleep
+        )
         self._clock = clock
-        self._sleep = sleep
         self._lane = Lane.INGEST if request.planner == "ingest" else Lane.BACKFILL
         self._host = source_host(client.source)
         self._lease: HeldLease | None = None
@@ -292,7 +291,9 @@ class ProductJob:
         """
         if self._lease is None:
             raise RuntimeError("a dry run has nothing to commit")
-        self._upkeep(last=last)
+        # What is merged while a full refresh fetches would be what it is about to replace.
+        if not self.stop.is_set() and (last or not self._request.full_refresh):
+            self._upkeep.run(self._lake, self._page_bytes, self.stop)
         self._read_coverage()
         if last and not self.stop.is_set():
             self._count()
@@ -333,7 +334,7 @@ class ProductJob:
         """What became of the product, after the last commit; `error` is what ended it early."""
         try:
             if self._lease is not None and self._lease.lost:
-                self._sweep_after_loss()
+                self._upkeep.sweep_after_loss(self._unguarded)
             self._count()
         except HeadraceError as problem:
             error = error or str(problem)
@@ -447,59 +448,6 @@ class ProductJob:
                     self.product, begin, end, source=self._host, fetched_at=datetime.now(UTC)
                 )
                 self._ledger.cover((begin, end))
-
-    def _upkeep(self, *, last: bool) -> None:
-        """Sweep and merge, unless another run does or this one has to end."""
-        if self.stop.is_set():
-            return
-        if self._request.full_refresh:
-            # This run holds the upkeep lease already (`ProductLeases.acquire`), and what is merged
-            # while chunks are on their way would be what they are about to replace.
-            if last:
-                self._sweep_and_merge(self._lake)
-            return
-        with self.product_leases.acquire_upkeep(self._run_id) as upkeep:
-            if upkeep:
-                self._sweep_and_merge(self._lake.under(upkeep.check_time))
-
-    def _sweep_and_merge(self, lake: RawLake) -> None:
-        lake.sweep(self.product)
-        if self._merge_due(lake):
-            # What a run that lost its lease stored during the merge lies beside the merged part.
-            lake.sweep(self.product)
-
-    def _merge_due(self, lake: RawLake) -> bool:
-        """Whether something was merged; the next run does what a stop leaves."""
-        due = merge_plan(lake.parts(self.product).parts, lake.grid)
-        for pieces in due:
-            rows_bytes = page_count(pieces[0].lo, pieces[-1].hi) * self._page_bytes
-            try:
-                with self._memory.reserved(merge_bytes(rows_bytes), self.stop):
-                    lake.merge(self.product, pieces)
-            except Stopped:
-                break
-        return bool(due)
-
-    def _sweep_after_loss(self) -> None:
-        """Remove what this run stored after its lease had expired, if a longer part holds it.
-
-        See docs/adr/0004: every part in the lake at this moment is seen, and a part goes only
-        after its rows were found in a longer one. Where nothing longer holds them, what was stored
-        late is answered for like any other part.
-        """
-        for _ in range(_SWEEP_TRIES):
-            with self.product_leases.acquire_upkeep(self._run_id) as upkeep:
-                if upkeep:
-                    swept = self._unguarded.under(upkeep.check_time).sweep(self.product)
-                    for piece in swept.pieces:
-                        log.warning("%s: removed %s, stored twice", self.product, piece.name)
-                    return
-            self._sleep(_SWEEP_PAUSE_S)
-        log.warning(
-            "%s: another run is sweeping; if this one stored a part after its lease had expired, "
-            "that run or the next one removes it",
-            self.product,
-        )
 
     def _read_coverage(self) -> None:
         """Bring the ledger up to what the names say: an ingest may store beside a backfill."""

@@ -6,7 +6,7 @@
     duckdb.connect().register("trades", snapshot.dataset())
 
 A table is a Delta table: files of Parquet and a log that says which of them count. Files beside
-those that a snapshot names are none of its rows, so nobody reads the folder by itself.
+those that a snapshot names are none of its rows, so the folder is never read without its log.
 """
 
 from __future__ import annotations
