@@ -94,9 +94,9 @@ def bench(
         ),
     ] = False,
     keys: Annotated[int, typer.Option(min=1, max=64, help="With --keyed: how many keys.")] = 5,
-    way: Annotated[
+    delay: Annotated[
         str,
-        typer.Option(help="With --keyed: how long each way to the server and back is."),
+        typer.Option(help="With --keyed: the delay to the server, and that back."),
     ] = "uniform:low=0,high=0.05",
     as_json: Json = False,
 ) -> None:
@@ -107,7 +107,7 @@ def bench(
     folder = load_settings().quota_folder
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if keyed:
-        _bench_keyed(folder, rates[0], keys, processes, seconds, way, as_json=as_json)
+        _bench_keyed(folder, rates[0], keys, processes, seconds, delay, as_json=as_json)
         return
     result = run_selftest(folder, rates[0], processes, seconds)
     share = None if math.isnan(result.used_share) else round(result.used_share, 4)
@@ -138,7 +138,7 @@ def _bench_keyed(
     keys: int,
     processes: int,
     seconds: float,
-    way: str,
+    delay: str,
     *,
     as_json: bool,
 ) -> None:
@@ -148,7 +148,7 @@ def _bench_keyed(
         raise ConfigurationError(
             f"--seconds {seconds:g}: with --keyed the first {WARM_UP_S:g} s do not count"
         )
-    result = run_keyed_selftest(folder, rate, keys, processes, seconds, way)
+    result = run_keyed_selftest(folder, rate, keys, processes, seconds, delay)
     if as_json:
         print_json(asdict(result))
         return

@@ -23,7 +23,7 @@ from headrace.wire.transport import Transport
 
 #: Left out at the beginning: the windows fill, and distances are not learnt yet.
 WARM_UP_S = 2.0
-#: Requests under way in all processes together, for each one a second: permits, both ways, reserve.
+#: Requests in flight in all processes together, for each one a second: permit, round trip, reserve.
 _IN_FLIGHT_S = 0.3
 _LEAST_IN_FLIGHT = 4
 
@@ -59,7 +59,7 @@ def run_keyed_selftest(
     keys: int = 5,
     processes: int = 1,
     seconds: float = 10.0,
-    way: str = "uniform:low=0,high=0.05",
+    delay: str = "uniform:low=0,high=0.05",
 ) -> KeyedSelfTest:
     """Measure a throw-away quota in `folder`; the server is a process on this machine.
 
@@ -68,14 +68,14 @@ def run_keyed_selftest(
         keys: how many.
         processes: how many share the keys.
         seconds: more than `WARM_UP_S`.
-        way: how long each way is, as `headrace sim keyed-exchange --inbound` takes it.
+        delay: of requests, and of answers, as `headrace sim keyed-exchange --inbound` takes it.
     """
     settings: dict[str, Any] = {
         "keys": make_keys(keys),
         "limit": rate.limit,
         "per_s": rate.interval_ms / 1000,
-        "inbound": way,
-        "outbound": way,
+        "inbound": delay,
+        "outbound": delay,
     }
     with (
         tempfile.TemporaryDirectory(dir=folder, prefix="selftest-") as scratch,

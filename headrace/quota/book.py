@@ -215,7 +215,7 @@ class SlotBook:
             return self._change(self._nonce, slot.seq, least)
 
     def adapt(self, spread: int) -> None:
-        """Bring the buffer towards the spread of the ways there, in nanoseconds.
+        """Bring the buffer towards the spread of the outbound delays, in nanoseconds.
 
         It grows at once. It shrinks slowly, since another process may have seen more, and what was
         taken back of it for answered requests rests on what it was then.

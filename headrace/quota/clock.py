@@ -4,18 +4,19 @@ Times are monotonic nanoseconds, which no setting of the wall clock moves, and t
 count from.
 
 A server that counts arrivals in a strict window sees the requests of an even sender unevenly: some
-are held up on the way. From outside, only the whole way there and back can be seen. What it takes
-beyond the shortest way seen lately is put down to the way there, and the slot is moved back by that
+are delayed more than others. From outside, only the round trip can be seen. What it takes beyond
+the shortest one seen lately is put down to the outbound delay, and the slot is moved back by that
 much: a window counted from there holds on the server's clock as well (`Anchor`).
 
-Most of the shortest way is common to all requests and moves all arrivals alike; it costs nothing. A
-fifth of it is put down to the way there too, since ways there and back need not be alike. And where
-ways differ much, the shortest of those seen is not the shortest there is: it is taken for shorter
-by a fifth of what the usual way takes beyond it, about what one request in a hundred gains.
+Most of the shortest round trip is common to all requests and moves all arrivals alike; it costs
+nothing. A fifth of it is put down to the outbound delay too, since delays out and back need not be
+alike. And where round trips differ much, the shortest of those seen is not the shortest there is:
+it is taken for shorter by a fifth of what the usual one takes beyond it, about what one request in
+a hundred gains.
 
-Where the usual answer takes longer beyond the shortest than any slot is moved, it is no delay on
-the way: it is the server's work, which begins when the request was counted. The cap shrinks there,
-with the cube of how much longer it takes: at twice the cap, slots move by an eighth of it.
+Where the usual answer takes longer beyond the shortest than any slot is moved, it is no delay of
+the network: it is the server's work, which begins when the request was counted. The cap shrinks
+there, with the cube of how much longer it takes: at twice the cap, slots move by an eighth of it.
 """
 
 from __future__ import annotations
@@ -65,13 +66,13 @@ def _boot_id() -> str:
 
 
 _SHARE_OF_SHORTEST = 0.8
-#: What the shortest way may be shorter than the shortest seen, as a part of the usual excess.
+#: What the shortest may be shorter than the shortest seen, as a part of the usual excess.
 _MARGIN = 0.2
-#: The usual excess follows the ways of about so many answers.
+#: The usual excess follows the round trips of about so many answers.
 _USUAL = 16
-#: The shortest way is remembered over one to two spans of so many answers.
+#: The shortest round trip is remembered over one to two spans of so many answers.
 _SPAN = 64
-#: Before so many answers nothing is known about the shortest way, and all of a way may be it.
+#: Before so many answers nothing is known about the shortest, and all of a round trip may be it.
 _FIRST = 8
 
 
@@ -90,15 +91,15 @@ class Anchor:
 
     def arrived(self, sent: int, answered: int) -> int:
         """When the server probably counted a request; all in nanoseconds."""
-        way = answered - sent
+        round_trip = answered - sent
         self._seen += 1
         if self._seen % _SPAN == 0:
-            self._former, self._shortest = self._shortest, way
-        self._shortest = min(self._shortest, way)
+            self._former, self._shortest = self._shortest, round_trip
+        self._shortest = min(self._shortest, round_trip)
         shortest = min(self._former, self._shortest)
         common = max(0.0, shortest - _MARGIN * self._usual_excess) if self._seen > _FIRST else 0.0
-        self._usual_excess += (way - shortest - self._usual_excess) / _USUAL
+        self._usual_excess += (round_trip - shortest - self._usual_excess) / _USUAL
         cap = self._cap
         if self._usual_excess > cap:
             cap = int(cap * (cap / self._usual_excess) ** 3)
-        return sent + min(cap, way - int(_SHARE_OF_SHORTEST * common))
+        return sent + min(cap, round_trip - int(_SHARE_OF_SHORTEST * common))

@@ -20,13 +20,13 @@ class _Settings(BaseModel):
 
 
 class BufferConfig(_Settings):
-    """How far apart requests are kept because their ways to the server differ.
+    """How far apart requests are kept because their delays to the server differ.
 
     A server that counts arrivals and wants them in order of departure sees a request early or late
-    by what its way takes more or less than another one's. Windows are stretched by the buffer, and
-    permits are at least that far apart.
+    by what its delay is longer or shorter than another one's. Windows are stretched by the buffer,
+    and permits are at least that far apart.
 
-    How much ways differ is learned from the answers (see `headrace.quota.ways`).
+    How much delays differ is learned from the answers (see `headrace.quota.delays`).
 
     Args:
         initial_ms: before anything is known of a server.

@@ -37,6 +37,7 @@ from headrace.quota.breaker import Pass, Phase
 from headrace.quota.breaker_file import BreakerChange
 from headrace.quota.clock import MS, NS, Clock
 from headrace.quota.config import BreakerConfig, BufferConfig, QuotaConfig
+from headrace.quota.delays import DelaySpread
 from headrace.quota.exceptions import KeysRefused, PermitTimeout, RatesConflict
 from headrace.quota.gate import Gate
 from headrace.quota.lanes import Lane
@@ -44,7 +45,6 @@ from headrace.quota.queue import ThreadQueue
 from headrace.quota.rates import QuotaRate
 from headrace.quota.request import Request
 from headrace.quota.session import Permit, Session
-from headrace.quota.ways import WaySpread
 from headrace.stopping import StopEvent
 
 log = logging.getLogger(__name__)
@@ -199,11 +199,11 @@ class _KeyGate(Gate):
         config: QuotaConfig,
         breaker: BreakerConfig,
         clock: Clock | None,
-        ways: WaySpread,
+        delays: DelaySpread,
     ) -> None:
         self.key = key
         self._quota = config.name
-        self._ways = ways
+        self._delays = delays
         self.next_at = self.used = 0
         self.refused: int | None = None
         rates = config.rates if key.rates is None else key.rates
@@ -223,7 +223,7 @@ class _KeyGate(Gate):
 
     def _open(self) -> Session:
         session = super()._open()
-        session.ways = self._ways  # the same server, whatever the key
+        session.delays = self._delays  # the same server, whatever the key
         return session
 
     def booked(self, at: int) -> None:
@@ -263,10 +263,10 @@ class KeyPool:
         self.clock = self.server.clock
         refusal = BreakerConfig(failures=1, successes=1, cooldown_s=cooldown_s)
         self._keys: list[_KeyGate] = []
-        ways = WaySpread()
+        delays = DelaySpread()
         try:
             for key in keys:
-                gate = _KeyGate(key, folder, config, refusal, clock, ways)
+                gate = _KeyGate(key, folder, config, refusal, clock, delays)
                 self._keys.append(gate)
                 gate.on_breaker_change(partial(self._changed, gate))
         except BaseException:

@@ -17,13 +17,13 @@ from headrace.quota.book import SlotBook
 from headrace.quota.breaker import Pass
 from headrace.quota.breaker_file import Breaker
 from headrace.quota.clock import MS, NS, Anchor, Clock
+from headrace.quota.delays import REFUSED, DelaySpread
 from headrace.quota.exceptions import OutageError
 from headrace.quota.feedback import Counters, SlowdownLog
 from headrace.quota.lanes import Lane
 from headrace.quota.queue import ThreadQueue, WaitingThreads
 from headrace.quota.request import Request, SlotItem
 from headrace.quota.slot import SPARE, Packets, Slot
-from headrace.quota.ways import REFUSED, WaySpread
 
 log = logging.getLogger(__name__)
 
@@ -89,7 +89,7 @@ class Session:
             self._ahead = int(book.config.ahead_ms * MS)
             self.queue = ThreadQueue(clock.now, self._ahead)
             self._ordered = book.config.buffer is not None
-            self.ways = WaySpread()
+            self.delays = DelaySpread()
             self._anchor = Anchor(book.config.anchor_cap_ms)
             self._packets = Packets()
 
@@ -408,15 +408,17 @@ class Session:
         if book.urgent:
             book.flush()
 
-    def _learn(self, book: SlotBook, slot: Slot, left: int, way: int, *, refused: bool) -> None:
+    def _learn(
+        self, book: SlotBook, slot: Slot, left: int, round_trip: int, *, refused: bool
+    ) -> None:
         """Adapt the buffer, and take back what of it a request has proven not to need."""
-        spread = self.ways.note(way)
+        spread = self.delays.note(round_trip)
         if refused:
-            self.ways.refused()
+            self.delays.refused()
             book.adapt(int(book.buffer * REFUSED))
-        elif way < book.shortest:
-            excess = self.ways.excess(way)
-            # Beyond twice the buffer, one of the two ways took longer than the buffer says.
+        elif round_trip < book.shortest:
+            excess = self.delays.excess(round_trip)
+            # Beyond twice the buffer, one of the two delays was longer than the buffer says.
             late = excess if excess > 2 * book.buffer else min(excess, book.buffer)
             book.settle(slot, left - book.buffer + late)
         if spread is not None and not refused:

@@ -212,7 +212,7 @@ class Timing:
     def distance(self, state: State) -> int:
         """What keeps requests in order: the buffer, but not more than an even spread.
 
-        Where ways differ by more than that, few requests are overtaken, and sending those again
+        Where delays differ by more than that, few requests are overtaken, and sending those again
         costs less than keeping all so far apart.
         """
         return min(

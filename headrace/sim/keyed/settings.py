@@ -70,7 +70,7 @@ def make_keys(count: int) -> tuple[SecretStr, ...]:
 
 
 class KeyedSettings(BaseModel):
-    """Which keys there are, what each may do, and how long the ways are.
+    """Which keys there are, what each may do, and how long requests and answers take.
 
     Args:
         keys: the known keys, by place from 1.
@@ -120,7 +120,7 @@ class KeyedSettings(BaseModel):
         except ValidationError as error:
             raise SpecError("simulated keyed exchange", "settings", first_problem(error)) from error
 
-    # What `SimulatedService` asks for: the whole delay here is that of the two ways.
+    # What `SimulatedService` asks for: the whole delay here is that of request and answer.
     @property
     def latency(self) -> Latency:
         """How long answers are on their way back."""

@@ -135,7 +135,7 @@ def test_bench_with_keys_counts_what_the_server_refused(gate: Gate) -> None:
         run(
             quota.app,
             *("bench", "--keyed", "--rate", "50/s", "--keys", "2", "--processes", "2"),
-            *("--seconds", "3", "--way", "uniform:low=0,high=0.005", "--json"),
+            *("--seconds", "3", "--delay", "uniform:low=0,high=0.005", "--json"),
         )
     )
     assert len(found["by_second"]) == 3

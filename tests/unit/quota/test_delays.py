@@ -1,4 +1,4 @@
-"""The buffer of an ordered quota: what is learned of the ways, and what it comes to at a server."""
+"""The buffer of an ordered quota: what is learned of delays, and what it comes to at a server."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ import pytest
 from headrace.quota.book import SlotBook
 from headrace.quota.clock import MS, NS
 from headrace.quota.config import BufferConfig, QuotaConfig
+from headrace.quota.delays import DelaySpread
 from headrace.quota.lanes import Lane
 from headrace.quota.session import Session
-from headrace.quota.ways import WaySpread
 from headrace.sim.keyed import KeyedSettings
 from headrace.sim.keyed.simulation import KeyState
 
@@ -35,13 +35,13 @@ def steady(_: random.Random) -> float:
     return 0.03
 
 
-def learned(there: Any, back: Any, answers: int = 512) -> tuple[WaySpread, float]:
+def learned(there: Any, back: Any, answers: int = 512) -> tuple[DelaySpread, float]:
     """What is known after so many answers, and the spread in ms."""
-    chance, ways, spread = random.Random(7), WaySpread(), None
+    chance, delays, spread = random.Random(7), DelaySpread(), None
     for _ in range(answers):
-        spread = ways.note(int((there(chance) + back(chance)) * NS)) or spread
+        spread = delays.note(int((there(chance) + back(chance)) * NS)) or spread
     assert spread is not None
-    return ways, spread / MS
+    return delays, spread / MS
 
 
 def test_the_spread_of_one_way_is_separated_from_that_of_both() -> None:
@@ -53,29 +53,29 @@ def test_a_heavy_tail_is_seen() -> None:
 
 
 def test_nothing_is_concluded_from_few_answers() -> None:
-    ways = WaySpread()
-    assert [ways.note(NS // 20) for _ in range(63)] == [None] * 63
-    assert ways.excess(NS // 20) == NS // 20
+    delays = DelaySpread()
+    assert [delays.note(NS // 20) for _ in range(63)] == [None] * 63
+    assert delays.excess(NS // 20) == NS // 20
 
 
 def test_refusals_make_the_spread_larger_up_to_twice() -> None:
-    ways, before = learned(even, steady, 240)
+    delays, before = learned(even, steady, 240)
     for _ in range(100):
-        ways.refused()
+        delays.refused()
     spread = None
     while spread is None:
-        spread = ways.note(50 * MS)
+        spread = delays.note(50 * MS)
     assert before < 40  # half of the true one, since the way back is steady
     assert spread / MS == pytest.approx(2 * before, rel=0.1)
 
 
-@pytest.mark.parametrize("way", [even, heavy])
-def test_no_request_arrived_later_than_its_excess_says(way: Any) -> None:
-    ways, _ = learned(way, way)
+@pytest.mark.parametrize("delay", [even, heavy])
+def test_no_request_arrived_later_than_its_excess_says(delay: Any) -> None:
+    delays, _ = learned(delay, delay)
     chance = random.Random(8)
     for _ in range(2000):
-        there, back = way(chance), way(chance)
-        assert ways.excess(int((there + back) * NS)) >= (there - 0.003) * NS
+        there, back = delay(chance), delay(chance)
+        assert delays.excess(int((there + back) * NS)) >= (there - 0.003) * NS
 
 
 class Clock:
@@ -91,7 +91,7 @@ class Clock:
 
 
 def play(
-    folder: Path, way: Any, seconds: int = 60, buffer: BufferConfig | None = None
+    folder: Path, delay: Any, seconds: int = 60, buffer: BufferConfig | None = None
 ) -> tuple[Counter[int], float]:
     """One key against a strict server of 20/s, in virtual time.
 
@@ -115,7 +115,7 @@ def play(
                 refusal = server.refuse(str(nonce), at / NS)
                 status = 200 if refusal is None else refusal.status
                 statuses[status] += 1
-                back = at + int(way(chance) * NS)
+                back = at + int(delay(chance) * NS)
                 heapq.heappush(coming, (back, -nonce, (slot, left, nonce, status)))
             else:
                 session._learn(book, slot, left, at - left, refused=status != 200)
@@ -130,12 +130,12 @@ def play(
         until(held.at + MS // 2)  # a thread wakes up half a millisecond late
         left = clock.moment
         nonce = book.nonce(held, 0)
-        heapq.heappush(coming, (left + int(way(chance) * NS), nonce, (held, left, nonce, None)))
+        heapq.heappush(coming, (left + int(delay(chance) * NS), nonce, (held, left, nonce, None)))
     book.close()
     return statuses, statuses[200] / seconds
 
 
-def test_even_ways_cost_no_more_than_they_must(tmp_path: Path) -> None:
+def test_even_delays_cost_no_more_than_they_must(tmp_path: Path) -> None:
     """The ceiling is 20 in 1.05 s: 19.05."""
     statuses, accepted = play(tmp_path, even)
     assert set(statuses) == {200}
@@ -148,7 +148,7 @@ def test_a_heavy_tail_costs_order_but_is_never_throttled(tmp_path: Path) -> None
     assert accepted > 13
 
 
-def test_steady_ways_shrink_the_buffer_to_its_floor(tmp_path: Path) -> None:
+def test_steady_delays_shrink_the_buffer_to_its_floor(tmp_path: Path) -> None:
     buffer = BufferConfig(initial_ms=52, floor_ms=5)
     statuses, accepted = play(tmp_path, steady, seconds=240, buffer=buffer)
     assert set(statuses) == {200}
