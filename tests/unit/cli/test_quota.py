@@ -17,7 +17,7 @@ NAME = "127.0.0.1:8080"
 @pytest.fixture
 def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Gate:
     monkeypatch.setenv("HEADRACE_HOME", str(tmp_path))
-    config = QuotaConfig(name=NAME, rates="10/m,100/h")
+    config = QuotaConfig(name=NAME, rates="60/m,100/h")
     return open_gate(tmp_path / "quota", config, BreakerConfig(cooldown_s=60))
 
 
@@ -35,7 +35,7 @@ def test_status_shows_what_is_used_and_by_whom(gate: Gate) -> None:
         (shown,) = json.loads(run(quota.app, "status", "--json"))["quotas"]
         assert NAME in run(quota.app, "status", NAME)
     assert (shown["name"], shown["health"]) == (NAME, "ok")
-    assert [(one["rate"], one["used"]) for one in shown["windows"]] == [("10/m", 3), ("100/h", 3)]
+    assert [(one["rate"], one["used"]) for one in shown["windows"]] == [("60/m", 3), ("100/h", 3)]
     assert shown["waiting"] == {"retry": 0, "ingest": 0, "backfill": 0}
     assert len(shown["processes"]) == 1
 
