@@ -9,7 +9,7 @@ from typing import Literal
 
 from headrace.errors import ConfigurationError
 
-Extra = Literal["cql", "looker", "unified", "dask"]
+Extra = Literal["cql", "looker", "unified", "dask", "postgres", "redis"]
 
 #: What each extra of `pyproject.toml` brings, and what it is for.
 _PACKAGES: dict[Extra, tuple[tuple[str, ...], str]] = {
@@ -17,6 +17,8 @@ _PACKAGES: dict[Extra, tuple[tuple[str, ...], str]] = {
     "looker": (("looker_sdk",), "a Looker needs its SDK"),
     "unified": (("deltalake", "duckdb"), "the unified lake needs deltalake and duckdb"),
     "dask": (("prefect_dask",), "work on a Dask cluster needs prefect-dask"),
+    "postgres": (("psycopg",), "state at postgres:// needs psycopg"),
+    "redis": (("redis",), "state at redis:// needs redis-py"),
 }
 
 

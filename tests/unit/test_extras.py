@@ -20,7 +20,7 @@ from headrace.lake import open_lake
 ROOT = Path(__file__).parents[2]
 WITHOUT = """
 import sys
-GONE = ("looker_sdk", "cassandra", "deltalake", "prefect_dask")
+GONE = ("looker_sdk", "cassandra", "deltalake", "prefect_dask", "psycopg")
 class Absent:
     def find_spec(self, name, path=None, target=None):
         if name.partition(".")[0] in GONE:
