@@ -17,7 +17,7 @@ endif
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-dev demo test test-services test-kills test-faults test-slow lint \
-        format bench lock clean
+        format bench lock release clean
 
 # Every test runs in one target of `test`, `test-services`, `test-kills`, or is slow: then in
 # `test-slow`, and in `test-faults` if it is about faults.
@@ -80,6 +80,15 @@ bench: setup-dev  ## the measurements of docs/benchmarks.md
 lock:  ## pin the newest allowed versions with hashes (needs uv)
 	@$(COMPILE) pyproject.toml --all-extras --group build -o requirements/run.txt
 	@$(COMPILE) pyproject.toml --all-extras --group dev -c requirements/run.txt -o requirements/dev.txt
+	@$(COMPILE) --group release -c requirements/run.txt -o requirements/release.txt
+
+$(VENV)/release/.installed: requirements/release.txt
+	@$(PYTHON) -m venv $(VENV)/release
+	@$(VENV)/release/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
+	@touch $@
+
+release: setup $(VENV)/release/.installed  ## build and check dist/ with its SBOM; TAG=tag also tags
+	@.ci/release $(TAG)
 
 clean:  ## remove .venv and caches, never data
 	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -9,11 +9,10 @@ import signal
 import sys
 import warnings
 from collections.abc import MutableMapping
-from importlib.machinery import ModuleSpec, PathFinder
-from pathlib import Path
 from types import FrameType
 
 from headrace.cli.streams import prepare_streams, write_json_lines
+from headrace.project import put_project_first
 
 #: `Exit.INTERRUPTED`, whose module is among those that take time to load.
 _INTERRUPTED = 130
@@ -40,7 +39,8 @@ def main() -> None:
     let_no_warning_be_an_error(os.environ)
     keep_memory_small()
     try:
-        sys.meta_path[:0] = [OwnPackages, WithoutPandas]
+        put_project_first()
+        sys.meta_path.insert(0, WithoutPandas)
         from headrace.cli.main import main as command
     except Exception as error:  # noqa: BLE001 - limits, a broken installation: no traceback
         words = " ".join(str(error).split())
@@ -66,23 +66,6 @@ def let_no_warning_be_an_error(environ: MutableMapping[str, str]) -> None:
 def _shown_not_raised(one_filter: str) -> str:
     action, colon, rest = one_filter.partition(":")
     return f"default{colon}{rest}" if action.strip() and "error".startswith(action) else one_filter
-
-
-class OwnPackages:
-    """Finds the packages of this project whose names others use, too, where this project is.
-
-    A folder `tasks` of the user's on PYTHONPATH would be found before them.
-    """
-
-    _names = ("blocks", "tasks", "flows")
-    _root = str(Path(__file__).parents[2])
-
-    @classmethod
-    def find_spec(
-        cls, name: str, _path: object = None, _target: object = None
-    ) -> ModuleSpec | None:
-        """As `importlib` asks; None leaves a name to the next finder."""
-        return PathFinder.find_spec(name, [cls._root]) if name in cls._names else None
 
 
 class WithoutPandas:

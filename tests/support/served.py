@@ -42,12 +42,14 @@ class Server:
         folder: where commands are typed; the state is in `home` below it.
         environment: of every command.
         api_url: once it is up.
+        programs: the folder of the commands; those of this Python by default.
     """
 
     folder: Path
     environment: dict[str, str]
     api_url: str = ""
     answer: dict[str, Any] = field(default_factory=dict)
+    programs: Path = BIN
 
     @property
     def home(self) -> Path:
@@ -64,7 +66,7 @@ class Server:
     ) -> subprocess.CompletedProcess[str]:
         """Run a command in the folder, with its end waited for."""
         done = subprocess.run(
-            [str(BIN / program), *words],
+            [str(self.programs / program), *words],
             cwd=self.folder,
             env=self.environment,
             capture_output=True,
@@ -155,7 +157,9 @@ class Server:
 
 
 @contextmanager
-def served(folder: Path, sim: SimulatedExchange | str, **environment: str) -> Iterator[Server]:
+def served(
+    folder: Path, sim: SimulatedExchange | str, *, programs: Path = BIN, **environment: str
+) -> Iterator[Server]:
     """A folder in which `up` may be typed, with an exchange; whatever is up is down at the end."""
     own = {
         "HEADRACE_HOME": str(folder / "home"),
@@ -164,7 +168,7 @@ def served(folder: Path, sim: SimulatedExchange | str, **environment: str) -> It
         "PREFECT_HOME": str(folder / "prefect-home"),
         **environment,
     }
-    server = Server(folder, clean_environment(**own))
+    server = Server(folder, clean_environment(**own), programs=programs)
     try:
         yield server
     finally:

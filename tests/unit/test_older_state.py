@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -117,3 +118,11 @@ def test_its_vault_is_whole(state: Path, expected: dict[str, Any]) -> None:
             for row in vault.contents.rows()
         )
     assert held == expected["vault"]
+
+
+def test_each_version_that_can_be_upgraded_from_has_its_state_here() -> None:
+    text = (Path(__file__).parents[2] / "docs/upgrading.md").read_text()
+    versions = re.findall(r"^## From (\S+)$", text, flags=re.MULTILINE)
+    assert {f"state-{version}.tar.gz" for version in versions} == {
+        path.name for path in STATE.parent.glob("state-*")
+    }

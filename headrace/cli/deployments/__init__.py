@@ -8,8 +8,9 @@ they run:
   schedules;
 - `supervisor`: that process. It restarts the next one when it dies, and leaves nothing behind;
 - `runner`: registers deployments, blocks and alarms, then starts the runs that are due;
+- `furnishing`: blocks and alarms on the server;
 - `registering`: deployments and schedules on the server; runs that a dead runner left behind.
 
 What supervisor and runner report to `up` and `status` is a `ServingNote` in the state folder. Only
-`runner` and `registering` import Prefect.
+`runner`, `furnishing` and `registering` import Prefect.
 """

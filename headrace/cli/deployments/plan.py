@@ -13,10 +13,11 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from headrace import __version__
 from headrace.errors import ConfigurationError
+from headrace.project import project_folder
 
 _FILE = "prefect.yaml"
-_PACKAGE = Path(__file__).parents[2]
 
 
 class PlanUnusable(ConfigurationError):
@@ -75,6 +76,7 @@ class PlannedDeployment(_Section):
 
     Attributes:
         entrypoint: `flows/NAME.py:FUNCTION`, relative to the file's folder.
+        version: that of Headrace where the file says none.
         parameters: what the form starts with, and what a schedule runs with.
         work_pool: where `prefect deploy` sends it; served runs need none.
         build, push, pull: steps of `prefect deploy` and of its workers, to bring the code there;
@@ -85,7 +87,7 @@ class PlannedDeployment(_Section):
     entrypoint: Annotated[str, Field(pattern=r"^[\w/]+\.py:\w+$")]
     description: str
     tags: tuple[str, ...] = ()
-    version: str
+    version: str = __version__
     parameters: dict[str, Any] = {}
     schedules: tuple[PlannedSchedule, ...] = ()
     concurrency_limit: ConcurrencyLimit
@@ -119,9 +121,8 @@ class Plan(BaseModel):
 
 
 def default_plan_path() -> Path:
-    """The project's own file: beside the packages in a checkout, inside of ours if installed."""
-    checkout = _PACKAGE.parent / _FILE
-    return checkout if checkout.is_file() else _PACKAGE / _FILE
+    """The project's own file."""
+    return project_folder() / _FILE
 
 
 def read_plan(path: Path) -> Plan:

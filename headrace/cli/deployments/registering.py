@@ -46,6 +46,7 @@ from prefect.types.entrypoint import EntrypointType
 from headrace.cli.deployments.plan import Plan, PlannedDeployment, PlannedSchedule
 from headrace.errors import ConfigurationError
 from headrace.extras import ExtraMissing
+from headrace.project import PACKAGES
 
 _PAGE = 200
 
@@ -59,10 +60,22 @@ def flow_of(planned: PlannedDeployment) -> Flow[..., Any]:
     try:
         flow = getattr(import_module(planned.module), planned.function, None)
     except ModuleNotFoundError as error:
-        raise ConfigurationError(f"{planned.entrypoint}: {error}") from error
+        raise ConfigurationError(
+            f"{planned.entrypoint}: {error}", hint=_hint_about(planned, error)
+        ) from error
     if not isinstance(flow, Flow):
         raise ConfigurationError(f"{planned.entrypoint}: there is no such flow")
     return flow
+
+
+def _hint_about(planned: PlannedDeployment, error: ModuleNotFoundError) -> str:
+    package = planned.module.partition(".")[0]
+    if package in PACKAGES and error.name == planned.module:
+        return (
+            f"If you mean Headrace's own flow: the folder of the list has a package {package!r}, "
+            "which is found first; keep the list in a folder without it"
+        )
+    return ""
 
 
 def without_missing_extras(plan: Plan) -> tuple[Plan, list[str]]:

@@ -26,6 +26,7 @@ from headrace.cli.server.managed import START_TIMEOUT_S
 from headrace.cli.server.process import TOKEN_VARIABLE
 from headrace.cli.server.state import ServingNote, StateFolder, read_note, write_note
 from headrace.errors import HeadraceError
+from headrace.project import packages_of_others, put_project_first
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import PrefectClient
@@ -113,8 +114,6 @@ async def serve(serving: Serving, port: int) -> None:
     from prefect.client.orchestration import get_client
     from prefect.runner import Runner
 
-    from blocks.registering import register_blocks
-    from headrace.cli.alarms.installing import install_missing
     from headrace.cli.deployments.registering import conclude_dead_runs, without_missing_extras
 
     # A flow that cannot be imported is said before the server is waited for.
@@ -123,8 +122,7 @@ async def serve(serving: Serving, port: int) -> None:
     # Each deployment has its own limit; one for all would let a long backfill hold up an ingest.
     runner = Runner(name="headrace", limit=None, pause_on_shutdown=False, query_seconds=POLL_S)
     async with get_client() as client:
-        await register_blocks(client)
-        await install_missing(client)
+        await _furnish(client, serving.plan_path.parent)
         await serving.register(client, runner, plan)
         for run_id in await conclude_dead_runs(client, serving.ids):
             _say(f"run {run_id} was left behind by a runner that is gone")
@@ -133,6 +131,25 @@ async def serve(serving: Serving, port: int) -> None:
             await runner.start()
         finally:
             following.cancel()
+
+
+async def _furnish(client: PrefectClient, plan_folder: Path) -> None:
+    """Give the server the blocks and the alarms, from a process without the names of the user's own
+    packages where the plan's folder has some.
+
+    Raises:
+        HeadraceError: that process failed.
+    """
+    if not packages_of_others(plan_folder):
+        from headrace.cli.deployments.furnishing import furnish
+
+        await furnish(client)
+        return
+    child = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "headrace.cli.deployments.furnishing"
+    )
+    if code := await child.wait():
+        raise HeadraceError(f"the blocks and the alarms are not registered (exit code {code})")
 
 
 async def _wait_for_server(port: int) -> None:
@@ -170,6 +187,8 @@ def main(home: str, plan: str, folder: str) -> None:
     """Serve until a signal; a problem that a person has to solve becomes a note and an exit."""
     parent = os.getppid()
     os.chdir(folder)
+    if not packages_of_others(Path(plan).parent):
+        put_project_first()
     state = StateFolder(Path(home))
     port = urlsplit(os.environ["PREFECT_API_URL"]).port
     serving = Serving(state, os.environ[TOKEN_VARIABLE], Path(plan), Path(folder))

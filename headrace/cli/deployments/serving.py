@@ -23,6 +23,7 @@ from headrace.cli.server.managed import Beside, ManagedServer
 from headrace.cli.server.process import NamedProcess
 from headrace.cli.server.state import DEPLOYMENTS, ServingNote, read_note
 from headrace.errors import HeadraceError
+from headrace.project import packages_of_others, project_folder
 from headrace.stopping import STOP
 
 #: Longest wait for the first word of a serving process; the slowest seen took 12 s.
@@ -60,7 +61,8 @@ def serving_environment(
     home: Path, plan: Path, port: int, environ: Mapping[str, str] = os.environ
 ) -> dict[str, str]:
     """The whole environment of the serving process and of the runs it starts."""
-    path = [str(plan.parent), *filter(None, [environ.get("PYTHONPATH")])]
+    ours = [] if packages_of_others(plan.parent) else [str(project_folder())]
+    path = [str(plan.parent), *ours, *filter(None, [environ.get("PYTHONPATH")])]
     return {
         # Every line of a run is in the UI; the log keeps warnings and errors.
         "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "WARNING",
@@ -69,9 +71,10 @@ def serving_environment(
         **prefect_home(home, environ),
         **bytecode_environment(environ),
         "HEADRACE_HOME": str(home),
-        # Flows are imported from the plan's folder. What lies in the folder in which `up` was typed
-        # is none of their business, even if it is called `flows`.
-        "PYTHONPATH": os.pathsep.join(path),
+        # Flows are imported from the plan's folder, then from ours: not where that one has such
+        # packages, since a `flows` without `__init__.py` would not be found before ours. What lies
+        # in the folder in which `up` was typed, or on the user's path, is none of their business.
+        "PYTHONPATH": os.pathsep.join(dict.fromkeys(path)),
         "PYTHONSAFEPATH": "1",
     }
 
