@@ -13,6 +13,7 @@ from types import FrameType
 
 from headrace.cli.streams import prepare_streams, write_json_lines
 from headrace.project import put_project_first
+from headrace.settings.files import peek
 
 #: `Exit.INTERRUPTED`, whose module is among those that take time to load.
 _INTERRUPTED = 130
@@ -108,7 +109,7 @@ def _json_is_asked_for(words: list[str]) -> bool:
             return word == "json"
         if word.startswith("--log-format="):
             return word == "--log-format=json"
-    return os.environ.get("HEADRACE_LOG_FORMAT") == "json"
+    return (os.environ.get("HEADRACE_LOG_FORMAT") or peek("log_format")) == "json"
 
 
 def _leave(_signum: int, _frame: FrameType | None) -> None:

@@ -48,6 +48,9 @@ class _Commands(LazyGroup, CommonOptionsGroup):
             "headrace.cli.doctor:doctor",
             "Check what runs need: settings, server, exchange, lake; name a remedy per problem.",
         ),
+        "config": Lazy(
+            "headrace.cli.config:app", "Settings: their values, and where they come from."
+        ),
         "demo": Lazy(
             "headrace.cli.demo:demo",
             "Run a backfill against a simulated exchange that throttles and fails now and then.",

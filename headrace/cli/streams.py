@@ -171,7 +171,8 @@ class JsonLines(io.TextIOBase):
 
     def write(self, text: str) -> int:
         """Write the lines that are complete."""
-        text = str(text)
+        if not isinstance(text, str):  # how libraries find out whether a stream takes bytes
+            raise TypeError(f"text is written here, not {type(text).__name__}")
         *lines, rest = (getattr(self._begun, "text", "") + text).split("\n")
         self._begun.text = rest
         self._put(lines)

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 #: Longer texts are cut: an answer's body that found its way into an error must not fill the log.
 MOST_CHARACTERS = 2_000
 
-_HIDDEN = "[hidden]"
+#: What stands in the place of a secret.
+HIDDEN = "[hidden]"
 _SECRET_NAMES = re.compile(r"SECRET|PASSWORD|PASSPHRASE|TOKEN|API_?KEY|AUTH_STRING", re.IGNORECASE)
 _SHORTEST = 6
 
@@ -46,9 +47,9 @@ def safe_text(text: str) -> str:
     if more > 0:
         text = f"{text[:MOST_CHARACTERS]}... ({more} more characters)"
     for secret in _known:
-        text = text.replace(secret, _HIDDEN)
-    text = _USERINFO.sub(_HIDDEN, text)
-    text = _ASSIGNED.sub(rf"\1{_HIDDEN}", text)
+        text = text.replace(secret, HIDDEN)
+    text = _USERINFO.sub(HIDDEN, text)
+    text = _ASSIGNED.sub(rf"\1{HIDDEN}", text)
     return _CONTROL.sub(_escaped, text)
 
 

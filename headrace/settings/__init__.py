@@ -15,10 +15,10 @@ __getattr__ = deferred(__name__, {"model": "Settings"})
 
 
 def load_settings() -> Settings:
-    """The settings that the environment says at this moment.
+    """The settings that the environment and the files say at this moment.
 
     Raises:
-        ConfigurationError: naming the variable that cannot be used.
+        ConfigurationError: naming the variable, or the line of a file, that cannot be used.
     """
     from headrace.settings.model import read_settings
 

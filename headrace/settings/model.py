@@ -1,4 +1,4 @@
-"""Settings of the machine and the user, from the environment: one typed model.
+"""Settings of the machine and the user, from the environment and from files: one typed model.
 
 What one run is asked to do is not here but in the request of that run; a request leaves out what
 should come from here.
@@ -6,16 +6,24 @@ should come from here.
 
 from __future__ import annotations
 
+import os
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import platformdirs
 from pydantic import Field, SecretStr, ValidationError, field_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic.fields import FieldInfo
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
 
 from headrace.durations import LONGEST_S
 from headrace.errors import ConfigurationError
 from headrace.paths import user_path
+from headrace.settings.files import SettingsFile, read_files
 
 
 def _default_home() -> Path:
@@ -32,7 +40,9 @@ Seconds = Annotated[float, Field(gt=0, le=LONGEST_S)]
 
 
 class Settings(BaseSettings):
-    """Everything that is read from `HEADRACE_*` variables; an empty one is as good as unset."""
+    """Everything that is read from `HEADRACE_*` variables, then from `headrace.toml` of the current
+    folder, then from that of the user. An empty one is as good as unset.
+    """
 
     model_config = SettingsConfigDict(
         env_prefix="HEADRACE_", frozen=True, extra="ignore", env_ignore_empty=True
@@ -115,6 +125,18 @@ class Settings(BaseSettings):
         description="API keys that `headrace requests send` signs with, joined by commas.",
     )
 
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the base class names them
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """What is said in code, then the environment, then the files."""
+        return init_settings, env_settings, _Files(settings_cls)
+
     @field_validator("home")
     @classmethod
     def _wherever_we_are(cls, home: Path) -> Path:
@@ -136,17 +158,67 @@ class Settings(BaseSettings):
         return self.leases or str(self.home / "leases")
 
 
+class _Files(PydanticBaseSettingsSource):
+    """The settings files as a source of pydantic's."""
+
+    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
+        """Never asked: `__call__` has all values at once."""
+        raise NotImplementedError(f"{field_name}: {field}")
+
+    def __call__(self) -> dict[str, Any]:
+        """The values by name; those of the current folder go before the user's."""
+        return {
+            name: value
+            for file in reversed(read_files(self.settings_cls.model_fields))
+            for name, value in file.values.items()
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where the value of a setting comes from.
+
+    Attributes:
+        kind: where.
+        place: the variable, or `PATH:LINE`; empty for a default.
+    """
+
+    kind: Literal["environment", "file", "default"]
+    place: str = ""
+
+
+def origin_of(name: str, files: list[SettingsFile]) -> Origin:
+    """Where the value of a setting comes from, with these files."""
+    variable = variable_of(name)
+    for given, text in os.environ.items():
+        if text and given.upper() == variable:
+            return Origin("environment", given)
+    for file in files:
+        if name in file.values:
+            return Origin("file", file.place_of(name))
+    return Origin("default")
+
+
+def variable_of(name: str) -> str:
+    """The variable of a setting: HEADRACE_LAKE."""
+    return f"HEADRACE_{name.upper()}"
+
+
 def read_settings() -> Settings:
-    """The settings of this process's environment.
+    """The settings of this process's environment and of the files.
 
     Raises:
-        ConfigurationError: naming the variable that cannot be used.
+        ConfigurationError: naming the variable, or the line of a file, that cannot be used.
     """
     try:
         return Settings()
     except ValidationError as error:
-        first = error.errors()[0]
-        name = "HEADRACE_" + "_".join(str(part) for part in first["loc"]).upper()
-        raise ConfigurationError(
-            f"{name}={first.get('input')!r} cannot be used: {first['msg']}"
-        ) from error
+        first = error.errors(include_url=False)[0]
+        name = "_".join(str(part) for part in first["loc"])
+        origin = origin_of(name, read_files(Settings.model_fields))
+        value = "" if Settings.model_fields[name].annotation is SecretStr else first.get("input")
+        if origin.kind == "file":
+            said = f"{origin.place}: {name} = {value!r}"
+        else:
+            said = f"{variable_of(name)}={value!r}"
+        raise ConfigurationError(f"{said} cannot be used: {first['msg']}") from error

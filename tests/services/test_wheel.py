@@ -96,6 +96,7 @@ def server(scripts: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         SimulatedExchange(f"{PRODUCT}:2500", seed=4) as sim,
         served(folder, sim, programs=scripts, PYTHONPATH=str(others)) as started,
     ):
+        (folder / "headrace.toml").write_text('lake = "of-the-file"\n')
         yield started
 
 
@@ -110,7 +111,7 @@ def test_a_backfill_and_a_deployment(server: Server) -> None:
     assert len(server.up()["deployments"]) >= 10
     run = server.ended(server.start("backfill/on-demand", products=[PRODUCT]))
     assert run["state_type"] == "COMPLETED", run["state"]
-    assert list(server.folder.glob("data/lake/raw/trades/**/*.parquet"))
+    assert list(server.folder.glob("of-the-file/raw/trades/**/*.parquet"))
     assert server.command("--version").stdout == f"headrace {__version__}\n"
 
 

@@ -19,7 +19,7 @@ import io, json, os, resource, sys, tempfile, time
 from headrace.cli import (
     doctor, entry, lease, looker, main, metrics, pipelines, quota, sot, up,
 )
-import headrace.cli.looker.contents, headrace.cli.sot.commands
+import headrace.cli.config, headrace.cli.looker.contents, headrace.cli.sot.commands
 
 def change(case):
     os.environ.update(case["set"])

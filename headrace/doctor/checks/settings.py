@@ -12,7 +12,11 @@ from headrace.errors import ConfigurationError
 from headrace.metrics import MetricsSettingError, parse_sink
 from headrace.pull.request import BLOCK_PREFIX
 from headrace.quota import parse_rates
+from headrace.settings import Settings
+from headrace.settings.files import SettingsFile, places, read_files
 from headrace.wire.transport import check_base_url
+
+_SECRETS = {"api_keys"}
 
 
 def check_settings(target: Target) -> Iterator[Finding]:
@@ -23,6 +27,8 @@ def check_settings(target: Target) -> Iterator[Finding]:
         ("HEADRACE_METRICS", target.settings.metrics, parse_sink),
     )
     wrong = False
+    files = read_files(Settings.model_fields)
+    yield from map(_of_settings_file, files)
     for name, value, parse in parsers:
         if value.startswith(BLOCK_PREFIX):
             continue
@@ -34,6 +40,16 @@ def check_settings(target: Target) -> Iterator[Finding]:
             yield problem(said, error.hint)
     if not wrong:
         yield ok(f"{target.base_url} at {target.rate} into {target.lake}")
+        if not files:
+            yield ok(f"no settings file: {' and '.join(map(str, places()))} are not there")
+
+
+def _of_settings_file(file: SettingsFile) -> Finding:
+    if file.values.keys() & _SECRETS and file.path.stat().st_mode & 0o044:
+        return warning(
+            f"{file.path} holds secrets, and others may read it", f"chmod go-r {file.path}"
+        )
+    return ok(f"{file.path} is read: {', '.join(file.values) or 'it says nothing'}")
 
 
 def check_metrics(target: Target) -> Iterator[Finding]:
