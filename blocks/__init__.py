@@ -5,12 +5,14 @@ from blocks.exchange import Exchange
 from blocks.lake import Lake
 from blocks.looker import BlockTypeCheckpoints, Looker, LookerCheckpoint
 from blocks.quota import Quota
+from blocks.signing import BlockKey, SigningKeyBlock
 from blocks.sot import BlockHeads, SotHeads, SotStoreBlock
 from blocks.unified import BlockUnifiedStates, UnifiedState
 
 __all__ = [
     "BlockCheckpoints",
     "BlockHeads",
+    "BlockKey",
     "BlockTypeCheckpoints",
     "BlockUnifiedStates",
     "Exchange",
@@ -19,6 +21,7 @@ __all__ = [
     "LookerCheckpoint",
     "ProductCheckpoint",
     "Quota",
+    "SigningKeyBlock",
     "SotHeads",
     "SotStoreBlock",
     "UnifiedState",

@@ -12,8 +12,11 @@ from blocks.keys import ApiKeys
 from blocks.lake import Lake
 from blocks.looker import Looker
 from blocks.quota import Quota
+from blocks.signing import BlockKey
 from blocks.sot import SotStoreBlock
 from headrace.errors import ConfigurationError
+from headrace.evidence.key_files import KeyFile
+from headrace.evidence.keys import KeyPlace
 from headrace.looker.client import LookerConnection, connection_from_environment
 from headrace.pull.request import BLOCK_PREFIX
 from headrace.quota import PoolKey, parse_rates
@@ -72,6 +75,13 @@ def sot_store_of(option: str) -> SotStoreBlock:
     """The log at a location, or a saved SOT store block."""
     name = block_name(option)
     return _loaded(SotStoreBlock, name) if name else SotStoreBlock(location=option)
+
+
+def signing_key_of(option: str) -> KeyPlace:
+    """The signing key of a block or a file, or the configured one; nothing is read yet."""
+    location = option or load_settings().signing_key_location
+    name = block_name(location)
+    return BlockKey(name) if name else KeyFile(location)
 
 
 def looker_quota_of(option: str, *, breaker_cooldown_s: float) -> Quota:

@@ -121,6 +121,10 @@ class _Commands(LazyGroup, CommonOptionsGroup):
             "headrace.cli.sot:app",
             "The source-of-truth log of an engine: write, verify, recover, migrate.",
         ),
+        "evidence": Lazy(
+            "headrace.cli.evidence:app",
+            "Evidence: the keys that sign heads of logs and manifests of lakes.",
+        ),
     }
 
 

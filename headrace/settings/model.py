@@ -120,6 +120,11 @@ class Settings(BaseSettings):
         description="The source-of-truth log: a folder, or cql://HOST/KEYSPACE.",
     )
 
+    signing_key: str = Field(
+        default="",
+        description="The key that signs evidence: a file, or block:NAME; empty for a file in the "
+        "state folder.",
+    )
     api_keys: SecretStr = Field(
         default=SecretStr(""),
         description="API keys that `headrace requests send` signs with, joined by commas.",
@@ -151,6 +156,11 @@ class Settings(BaseSettings):
     def journal_of(self, queue: str) -> Path:
         """The journal of a queue of requests."""
         return self.home / "requests" / f"{queue}.sqlite"
+
+    @property
+    def signing_key_location(self) -> str:
+        """Where the signing key is."""
+        return self.signing_key or str(self.home / "evidence" / "signing-key.pem")
 
     @property
     def lease_location(self) -> str:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -20,9 +19,9 @@ from typing import Final
 import msgspec
 from xxhash import xxh3_64_hexdigest, xxh3_64_intdigest
 
-from headrace.paths import publish_new
 from headrace.sot.embedded.entries import FORMAT, TornTail
 from headrace.sot.exceptions import DamagedLog, NewerLog, StoreMisconfigured, StoreUnavailable
+from headrace.whole_files import put_whole, sync_folder, write_new
 
 _NAME: Final = b"HRSOTVOL"
 _CHECK_BYTES: Final = 8
@@ -49,53 +48,12 @@ def create_volume(path: Path, number: int) -> None:
     Raises:
         OSError: the disk does not take it.
     """
-    _put_whole(path, preamble(number), replace=False)  # unless another process was first
-
-
-def _put_whole(path: Path, content: bytes, *, replace: bool) -> None:
-    """Let a file appear whole and durable, or not at all; one that is there only if `replace`."""
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    try:
-        _write_new(draft, content)
-        if replace:
-            draft.replace(path)
-        else:
-            publish_new(draft, path)
-    finally:
-        draft.unlink(missing_ok=True)
-    sync_folder(path.parent)
-
-
-def _write_new(path: Path, content: bytes) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    try:
-        write_all(descriptor, memoryview(content), 0)
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def write_all(descriptor: int, left: memoryview, at: int) -> None:
-    """Write all of it, however little the system takes at once: a disk that fills up takes a part
-    of what it is given, and says so with the next call only.
-    """
-    while left:
-        written = os.pwrite(descriptor, left, at)
-        left, at = left[written:], at + written
+    put_whole(path, preamble(number), replace=False)  # unless another process was first
 
 
 def copy_out(descriptor: int, torn: TornTail, copy: Path) -> None:
     """Keep a torn tail in a file of its own."""
-    _write_new(copy, os.pread(descriptor, torn.size_bytes, torn.offset))
-
-
-def sync_folder(folder: Path) -> None:
-    """Make the entries of a folder durable."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    write_new(copy, os.pread(descriptor, torn.size_bytes, torn.offset))
 
 
 #: A tip costs two fsyncs, of the file and of the folder; this often they cannot be felt.
@@ -132,7 +90,7 @@ def write_tip(path: Path, tip: Tip) -> None:
     """
     heads = tuple((symbol, str(next_seq)) for symbol, next_seq in sorted(tip.heads.items()))
     body = msgspec.json.encode(_Tip(tip.size_bytes, tip.entries, f"{tip.last_check:016x}", heads))
-    _put_whole(path, xxh3_64_hexdigest(body).encode() + b" " + body + b"\n", replace=True)
+    put_whole(path, xxh3_64_hexdigest(body).encode() + b" " + body + b"\n", replace=True)
 
 
 def read_tip(path: Path) -> Tip | None:
@@ -237,7 +195,7 @@ def _make(folder: Path, path: Path, volumes: int) -> None:
         )
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     manifest = StoreManifest(_KIND, _FORMAT, volumes)
-    _put_whole(path, _content(manifest), replace=False)  # unless another process was first
+    put_whole(path, _content(manifest), replace=False)  # unless another process was first
     sync_folder(folder.parent)
 
 

@@ -44,11 +44,11 @@ from headrace.sot.embedded.files import (
     newer_format,
     preamble,
     read_tip,
-    write_all,
     write_tip,
 )
 from headrace.sot.embedded.index import SymbolIndex, VolumeIndex, damage_at
 from headrace.sot.exceptions import DamagedLog, NewerLog, StoreUnavailable
+from headrace.whole_files import write_all
 
 #: Reads the index under the lock and returns what to append.
 Plan = Callable[["Volume"], Sequence[tuple[Entry, bytes]]]
