@@ -17,3 +17,17 @@ def abandon_stdout() -> None:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
         os.close(nowhere)
+
+
+def write_stdout(content: bytes) -> None:
+    """Write all of it to standard output, and flush it.
+
+    An unbuffered one (`PYTHONUNBUFFERED`) takes a part where a signal comes or the pipe is closed.
+
+    Raises:
+        BrokenPipeError: who reads the pipe has left.
+    """
+    left = memoryview(content)
+    while left:
+        left = left[sys.stdout.buffer.write(left) :]
+    sys.stdout.buffer.flush()

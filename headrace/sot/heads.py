@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
@@ -44,7 +44,7 @@ class KeptHead(BaseModel):
     digest: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 
     @classmethod
-    def of(cls, position: Position) -> KeptHead:
+    def of(cls, position: Position) -> Self:
         """The kept form of a position."""
         return cls(
             next_seq=str(position.next_seq),

@@ -13,6 +13,7 @@ from headrace.sot.writing.options import MAX_SHARDS
 
 SourceFormat = Literal["auto", "frames", "jsonl", "parquet"]
 OutFormat = Literal["frames", "jsonl", "parquet"]
+ReadFormat = Literal["jsonl", "frames"]
 VerifyMode = Literal["full", "since", "sampled"]
 MigrateAction = Literal["status", "begin", "write", "backfill", "compare", "switch", "back", "end"]
 

@@ -27,7 +27,7 @@ by several threads, each symbol by one thread at a time.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import groupby
@@ -174,6 +174,17 @@ class SotStore(Protocol):
 
     def head(self, symbol_id: int) -> Head | None:
         """Where the symbol's chain ends, linearizable; None if it was never claimed."""
+        ...
+
+    def moved_heads(self, known: Mapping[int, Position]) -> Iterator[Head]:
+        """Heads whose position is not the known one.
+
+        For a reader that follows the log: a store looks again only where something may be new.
+        Where a chain is damaged, its head is what comes before the damage.
+
+        Raises:
+            DamagedLog: behind all heads, the first damage that was met.
+        """
         ...
 
     def claim(self, symbol_id: int, *, first_seq: int) -> Head:

@@ -39,11 +39,19 @@ class _Commands(LazyGroup):
             "Show the head of every chain: sequence, hash, digest, what is parked, what was "
             "verified.",
         ),
+        "get": Lazy(
+            "headrace.cli.sot.reads:get",
+            "Write some records of one symbol to standard output; nothing before them is replayed.",
+        ),
+        "tail": Lazy(
+            "headrace.cli.sot.reads:tail",
+            "Write the log to standard output in the order of a replay, then what is added to it.",
+        ),
     }
 
 
 app = typer.Typer(
-    help="The source-of-truth log of an engine: write, verify, recover, migrate.",
+    help="The source-of-truth log of an engine: write, read, verify, recover, migrate.",
     no_args_is_help=True,
     cls=_Commands,
 )
@@ -51,4 +59,4 @@ app = typer.Typer(
 
 @app.callback()
 def sot() -> None:
-    """The source-of-truth log of an engine: write, verify, recover, migrate."""
+    """The source-of-truth log of an engine: write, read, verify, recover, migrate."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
@@ -13,13 +12,12 @@ from rich.console import Console
 from headrace.cli.common import Json, print_json, table_of
 from headrace.cli.exits import Exit
 from headrace.cli.options import pipeline_command
+from headrace.cli.sot.stores import StoreOption, SymbolsOption, opened
 from headrace.errors import ConfigurationError
 from headrace.extras import require
-from headrace.pull.request import BLOCK_PREFIX
-from headrace.settings import load_settings
 from headrace.sot.exceptions import DamagedLog
 from headrace.sot.gen import FAULTS, StreamSpec, generate
-from headrace.sot.opening import CQL_SCHEME, open_store
+from headrace.sot.opening import CQL_SCHEME
 from headrace.sot.output import WRITERS, Target
 from headrace.sot.requests import (
     MigrateRequest,
@@ -143,13 +141,6 @@ migrate = _command(
 )
 
 
-StoreOption = Annotated[
-    str, typer.Option(help="A folder, cql://HOST/KEYSPACE or block:NAME. [HEADRACE_SOT]")
-]
-SymbolsOption = Annotated[
-    list[int] | None, typer.Option("--symbols", help="Only this one (repeatable); none: all.")
-]
-
 _COLUMNS = ("symbol", "epoch", "first_seq", "next_seq", "digest", "parked", "verified_to")
 
 
@@ -158,7 +149,7 @@ def head(store: StoreOption = "", symbols: SymbolsOption = None, as_json: Json =
 
     Exit code 4: a head cannot be read, and is named.
     """
-    with _opened(store) as log:
+    with opened(store) as log:
         known = log.symbols()
         if absent := sorted(set(symbols or []) - set(known)):
             raise ConfigurationError(f"the log in {log.location} has no symbol {absent[0]}")
@@ -178,29 +169,6 @@ def head(store: StoreOption = "", symbols: SymbolsOption = None, as_json: Json =
         typer.echo(row["damage"], err=True)
     if damaged:
         raise typer.Exit(Exit.PARTIAL)
-
-
-@contextmanager
-def _opened(option: str) -> Iterator[SotStore]:
-    """The store that an option names; nothing is made. Prefect is needed for a block only.
-
-    Raises:
-        StoreMisconfigured, StoreUnavailable, ConfigurationError: it cannot be used.
-    """
-    settings = load_settings()
-    location = option or settings.sot
-    with ExitStack() as opened:
-        if location.startswith(BLOCK_PREFIX):
-            from headrace.cli.server import api_for_run  # not for help
-
-            opened.enter_context(api_for_run(settings.home, say=lambda _line: None))
-            from blocks.resolve import sot_store_of
-
-            store = sot_store_of(location).open(create=False)
-        else:
-            store = open_store(location, create=False)
-        opened.callback(store.close)
-        yield store
 
 
 def _row(log: SotStore, symbol_id: int) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -176,6 +176,20 @@ class CqlStore:
         """As `SotStore.head`."""
         bucket = self._chains.last(symbol_id)
         return bucket.symbol_head if bucket else None
+
+    def moved_heads(self, known: Mapping[int, Position]) -> Iterator[Head]:
+        """As `SotStore.moved_heads`."""
+        damage: DamagedLog | None = None
+        for symbol_id in self._chains.symbols():
+            try:
+                head = self.head(symbol_id)
+            except DamagedLog as error:
+                damage = damage or error
+                continue
+            if head is not None and known.get(symbol_id) != head.position:
+                yield head
+        if damage is not None:
+            raise damage
 
     def claim(self, symbol_id: int, *, first_seq: int) -> Head:
         """As `SotStore.claim`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -130,6 +130,27 @@ class EmbeddedStore:
             if index.damage is not None:
                 raise index.damage
             return index.head
+
+    def moved_heads(self, known: Mapping[int, Position]) -> Iterator[Head]:
+        """See `SotStore.moved_heads`."""
+        damage: DamagedLog | None = None
+        for volume in self._existing():
+            try:
+                if volume.unread:
+                    with volume.reading():
+                        pass
+            except DamagedLog as error:
+                damage = damage or error
+            except OSError as error:
+                reason = error.strerror or str(error)
+                raise StoreUnavailable(str(volume.path), "reading", reason) from error
+            for index in volume.symbols.values():
+                head = index.head
+                if head is not None and known.get(head.symbol_id) != head.position:
+                    yield head
+            damage = damage or next(iter(volume.damages), None)
+        if damage is not None:
+            raise damage
 
     def claim(self, symbol_id: int, *, first_seq: int) -> Head:
         """See `SotStore.claim`."""

@@ -102,6 +102,15 @@ class Volume:
         """
         return self.symbols.get(symbol_id) or SymbolIndex(symbol_id)
 
+    @property
+    def unread(self) -> bool:
+        """Whether the file may hold what is not in the index; without its lock.
+
+        Raises:
+            OSError: the file cannot be looked at.
+        """
+        return self._descriptor is None or self.path.stat().st_size != self._contents.end
+
     @contextmanager
     def reading(self) -> Iterator[bool]:
         """Hold the file still and the index up to date; False if there is no file yet."""
