@@ -176,9 +176,16 @@ class KeyedClient(HttpClient):
         response: Response,
         refused: RequestError | None,
     ) -> None:
-        """See `HttpClient.report`; a refused nonce has requests of its key leave further apart."""
-        if isinstance(refused, NonceRefused) and isinstance(admission, KeyAdmission):
-            admission.answered(response.status, headers=response.headers, out_of_order=True)
+        """See `HttpClient.report`; what it says of nonces and time goes to the key's quota."""
+        if isinstance(admission, KeyAdmission) and (
+            refused is None or isinstance(refused, NonceRefused)
+        ):
+            admission.answered(
+                response.status,
+                headers=response.headers,
+                out_of_order=refused is not None,
+                counted_s=_counted_s(response.body) if refused is None else None,
+            )
             return
         super().report(admission, request, response, refused)
 
@@ -237,18 +244,30 @@ def _is_json(body: bytes) -> bool:
 
 class _Said(msgspec.Struct):
     error_code: str | int = ""
+    timestamp: str | float | None = None
 
 
 _SAID = msgspec.json.Decoder(_Said)
+_SAID_NOTHING = _Said()
+
+
+def _said(body: bytes) -> _Said:
+    try:
+        return _SAID.decode(body)
+    except (msgspec.DecodeError, RecursionError):
+        return _SAID_NOTHING
 
 
 def _code(body: bytes) -> str:
     """The server's code of the error. Its words are not quoted: they may repeat the key."""
-    try:
-        code = str(_SAID.decode(body).error_code)
-    except (msgspec.DecodeError, RecursionError):
-        return ""
+    code = str(_said(body).error_code)
     return f", {safe_text(code[:_MOST_WORDS])}" if code else ""
+
+
+def _counted_s(body: bytes) -> float | None:
+    """When the server says that it took the request, if it says so in Unix milliseconds."""
+    said = _said(body).timestamp
+    return said / 1000 if isinstance(said, float) else None
 
 
 def had_no_effect(error: RequestError) -> bool:

@@ -41,6 +41,11 @@ T = TypeVar("T")
 
 _INSERT = "INSERT INTO slots VALUES (?, ?, ?, 0, ?, ?, ?, ?)"
 _SETTLE = "UPDATE slots SET until = ?, settled = 1 WHERE seq = ? AND until > 0"
+# Less what every window is stretched by, since nothing of that is needed once an arrival is known.
+_ARRIVED = (
+    "UPDATE slots SET until = ? - (SELECT buffer FROM keyed), settled = 2 "
+    "WHERE seq = ? AND until > 0"
+)
 # What goes back lies in no window, and in no group that others have to keep a distance from. It is
 # kept as a row, so that its number is not given out again.
 _VOID = "UPDATE slots SET at = 0, until = 0, settled = 1 WHERE seq BETWEEN ? AND ? AND until > 0"
@@ -59,8 +64,10 @@ _MOMENTS = "SELECT until FROM slots WHERE until > 0 ORDER BY until DESC"
 
 #: A slot this near is not taken from its holder any more.
 _IMMINENT = MS // 5
-#: What a buffer shrinks by at a time: no more than the margin of a window makes up for.
-_SHRINKS = MS
+#: What a buffer shrinks by at a time, of what it is too large: another process may have seen more.
+_SHRINKS = 1 / 4
+#: A buffer that is right to this much stays.
+_SAME = MS // 2
 #: Old rows go a few at a time, so that a book of millions never makes a caller wait.
 _TRIM_EVERY, _TRIM_ROWS = 16, 64
 
@@ -87,7 +94,7 @@ class SlotBook:
         self.slowdown = 1.0
         self.buffer = 0
         self._mutex = threading.Lock()
-        self._left: deque[tuple[int, int]] = deque()  # (until, seq) of permits to settle
+        self._left: deque[tuple[str, tuple[int, int]]] = deque()  # what is to be settled, as SQL
         self._well: deque[tuple[int, int]] = deque()  # (seq, sent) of those that went well
         self._register = Register(path, config, clock, self.longest)
         self._timing = Timing(config, self._register, self.guard)
@@ -160,7 +167,14 @@ class SlotBook:
         answer shows that the server counted the request later. 0 says that it did not leave.
         """
         for seq in range(slot.seq - slot.weight + 1, slot.seq + 1):
-            self._left.append((until, seq))
+            self._left.append((_SETTLE, (until, seq)) if until else (_VOID, (seq, seq)))
+
+    def arrived(self, slot: Slot, by: int) -> None:
+        """Note by when a request has arrived, less the delay of the fastest; as `settle`.
+
+        From then on nothing is kept apart from it by the buffer.
+        """
+        self._left.append((_ARRIVED, (by, slot.seq)))
 
     @property
     def urgent(self) -> bool:
@@ -217,13 +231,12 @@ class SlotBook:
     def adapt(self, spread: int) -> None:
         """Bring the buffer towards the spread of the outbound delays, in nanoseconds.
 
-        It grows at once. It shrinks slowly, since another process may have seen more, and what was
-        taken back of it for answered requests rests on what it was then.
+        It grows at once, and shrinks by and by, since another process may have seen more.
         """
-        if self.buffer - _SHRINKS < spread <= self.buffer:
+        if abs(spread - self.buffer) < _SAME:
             return
+        wanted = max(spread, int(self.buffer - _SHRINKS * (self.buffer - spread)))
         with self._mutex:
-            wanted = max(spread, self.buffer - _SHRINKS)
             self.buffer = self._change(self._register.adapt, wanted)
 
     def pause(self, pause: int) -> None:
@@ -266,11 +279,8 @@ class SlotBook:
 
         def transact(connection: sqlite3.Connection) -> T:
             self._register.noted = noted  # begun once more on a new file if this one is damaged
-            for until, seq in settled:
-                if until:
-                    connection.execute(_SETTLE, (until, seq))
-                else:
-                    connection.execute(_VOID, (seq, seq))
+            for statement, values in settled:
+                connection.execute(statement, values)
             if well:
                 self._register.ease(connection, well)
             return work(connection, *args, **kw)

@@ -508,8 +508,15 @@ class KeyAdmission:
         *,
         of_host: bool = False,
         out_of_order: bool = False,
+        counted_s: float | None = None,
     ) -> None:
-        """Report an answer, as `Admission.answered` does; of a nonce, whether it came too late.
+        """Report an answer, as `Admission.answered` does.
+
+        Args:
+            status, retry_after_s, headers, of_host: see there.
+            out_of_order: whether the server refused the nonce, since a higher one came first.
+            counted_s: when the server counted the request, in seconds of its clock, to the
+                millisecond; None if the answer does not say.
 
         401 and 403 set the key aside, 429 slows it down; the other keys go on. 5xx is a failure of
         the server, whatever the key.
@@ -518,7 +525,10 @@ class KeyAdmission:
             given, gate, permit = taken
             if status in REFUSALS:
                 gate.refused = status
-            gate.session.answered(permit, status, retry_after_s, headers, out_of_order=out_of_order)
+            counted = None if counted_s is None else int(counted_s * NS)
+            gate.session.answered(
+                permit, status, retry_after_s, headers, out_of_order=out_of_order, counted=counted
+            )
             request = None if of_host else self._request.id
             self._pool.server.session.answered(given, status, retry_after_s, headers, request)
 

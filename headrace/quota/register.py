@@ -41,7 +41,7 @@ CREATE TABLE slots (
     seq INTEGER PRIMARY KEY,                  -- in order of booking
     at INTEGER NOT NULL,                      -- its permit leaves no earlier
     until INTEGER NOT NULL,                   -- and no later; 0 when it was given back
-    settled INTEGER NOT NULL,                 -- whether `until` is when it really left
+    settled INTEGER NOT NULL,                 -- 1: it left then; 2: see SlotBook.arrived
     ticket INTEGER NOT NULL,                  -- who holds it: the seq under which they booked
     owner INTEGER NOT NULL,
     lane INTEGER NOT NULL,
@@ -257,6 +257,12 @@ class Register:
         config = self._config.buffer
         assert config is not None, "only where order matters"
         buffer = min(max(buffer, int(config.floor_ms * MS)), int(config.ceiling_ms * MS))
+        (before,) = connection.execute("SELECT buffer FROM keyed").fetchone()
+        # What is known of arrivals stays as it is: their rows lie a buffer before them.
+        connection.execute(
+            "UPDATE slots SET until = until + ? WHERE settled = 2 AND until > ?",
+            (before - buffer, self._clock.now() - self._longest - before),
+        )
         connection.execute("UPDATE keyed SET buffer = ?", (buffer,))
         return buffer
 

@@ -17,7 +17,7 @@ from headrace.quota.book import SlotBook
 from headrace.quota.breaker import Pass
 from headrace.quota.breaker_file import Breaker
 from headrace.quota.clock import MS, NS, Anchor, Clock
-from headrace.quota.delays import REFUSED, DelaySpread
+from headrace.quota.delays import REFUSED, DelaySpread, Known
 from headrace.quota.exceptions import OutageError
 from headrace.quota.feedback import Counters, SlowdownLog
 from headrace.quota.lanes import Lane
@@ -383,6 +383,7 @@ class Session:
         request: int | None = None,
         *,
         out_of_order: bool = False,
+        counted: int | None = None,
     ) -> None:
         """Learn from an answer, for all processes; of a failure, whose request it was."""
         now = self._clock.now()
@@ -401,28 +402,26 @@ class Session:
             book.went_well(slot, permit.left)
         self._slowdown.note(book.slowdown)
         if self._ordered:
-            early = out_of_order or status == 429
-            self._learn(book, slot, permit.left, now - permit.left, refused=early)
+            known = self.delays.note(permit.left, now, counted)
+            self._learn(book, slot, permit.left, known, refused=out_of_order or status == 429)
         elif book.config.anchor_cap_ms and now - permit.left < book.shortest:
             book.settle(slot, self._anchor.arrived(permit.left, now))
         if book.urgent:
             book.flush()
 
-    def _learn(
-        self, book: SlotBook, slot: Slot, left: int, round_trip: int, *, refused: bool
-    ) -> None:
+    def _learn(self, book: SlotBook, slot: Slot, left: int, known: Known, *, refused: bool) -> None:
         """Adapt the buffer, and take back what of it a request has proven not to need."""
-        spread = self.delays.note(round_trip)
+        # Where only the round trip is known, and it is no longer than two buffers, one of its two
+        # delays is not what made it long.
+        capped = not known.exact and known.excess <= 2 * book.buffer
+        late = min(known.excess, book.buffer) if capped else known.excess
+        if known.exact or known.excess < book.shortest:
+            book.arrived(slot, left + late)
         if refused:
             self.delays.refused()
             book.adapt(int(book.buffer * REFUSED))
-        elif round_trip < book.shortest:
-            excess = self.delays.excess(round_trip)
-            # Beyond twice the buffer, one of the two delays was longer than the buffer says.
-            late = excess if excess > 2 * book.buffer else min(excess, book.buffer)
-            book.settle(slot, left - book.buffer + late)
-        if spread is not None and not refused:
-            book.adapt(spread)
+        elif known.spread is not None:
+            book.adapt(known.spread)
 
     def _judge(self, given: Pass, status: int, request: int | None) -> None:
         """Have the breaker know what an answer says."""

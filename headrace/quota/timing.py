@@ -40,7 +40,7 @@ _SPACING = 0.9
 #: of at once, where it can be passed.
 _LATEST_SLOTS, _A_MOMENT, _COURTESY = 32, 50 * MS, MS
 #: The most that requests are kept apart for their order, of the even distance.
-_EVEN = 1.0
+_EVEN = 1.05
 #: Permits this close to each other are booked as one packet.
 _TOGETHER = MS
 

@@ -2,8 +2,8 @@
 
 A request is `GET` or `POST /api/request` with `api_key`, `nonce` (a whole number) and, if wanted,
 `req_id`, in its query, as a form or as a JSON object. The answer to one that is accepted is
-`{"status": "OK", "timestamp": Unix ms, "req_id": …}`; else `{"status": "ERROR", "error_code": …,
-"error_msg": …}` with the HTTP status
+`{"status": "OK", "timestamp": Unix ms, "req_id": …}` with the moment of its arrival; else
+`{"status": "ERROR", "error_code": …, "error_msg": …}` with the HTTP status
 
 | status | error_code | when |
 |---|---|---|
@@ -187,7 +187,8 @@ class KeyedSimulation(SimulatedService[KeyedFault]):
         refusal = self._keys[subject.key - 1].refuse(fields.get("nonce", ""), counted_s)
         if refusal:
             return refusal
-        accepted = {"status": "OK", "timestamp": int(self._wall() * 1000)}
+        arrived_at = self._wall() - (self.clock() - counted_s)
+        accepted = {"status": "OK", "timestamp": int(arrived_at * 1000)}
         return _json(200, {**accepted, "req_id": fields.get("req_id")})
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import heapq
 import math
 import random
+import sqlite3
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ import pytest
 from headrace.quota.book import SlotBook
 from headrace.quota.clock import MS, NS
 from headrace.quota.config import BufferConfig, QuotaConfig
-from headrace.quota.delays import DelaySpread
+from headrace.quota.delays import DelaySpread, Known
 from headrace.quota.lanes import Lane
 from headrace.quota.session import Session
 from headrace.sim.keyed import KeyedSettings
@@ -39,7 +41,7 @@ def learned(there: Any, back: Any, answers: int = 512) -> tuple[DelaySpread, flo
     """What is known after so many answers, and the spread in ms."""
     chance, delays, spread = random.Random(7), DelaySpread(), None
     for _ in range(answers):
-        spread = delays.note(int((there(chance) + back(chance)) * NS)) or spread
+        spread = delays.note(0, int((there(chance) + back(chance)) * NS)).spread or spread
     assert spread is not None
     return delays, spread / MS
 
@@ -52,10 +54,20 @@ def test_a_heavy_tail_is_seen() -> None:
     assert learned(heavy, heavy)[1] > 200
 
 
+def test_a_few_answers_that_a_busy_machine_held_up_do_not_count_for_the_spread() -> None:
+    chance, delays, spread = random.Random(7), DelaySpread(), None
+    for number in range(512):
+        held_up = 0.3 if number % 50 == 0 else 0.0
+        round_trip = even(chance) + even(chance) + held_up
+        spread = delays.note(0, int(round_trip * NS)).spread or spread
+    assert spread is not None
+    assert spread / MS == pytest.approx(52, abs=12)
+
+
 def test_nothing_is_concluded_from_few_answers() -> None:
     delays = DelaySpread()
-    assert [delays.note(NS // 20) for _ in range(63)] == [None] * 63
-    assert delays.excess(NS // 20) == NS // 20
+    known = [delays.note(0, NS // 20, NS) for _ in range(63)]
+    assert known == [Known(NS // 20, False, None)] * 63
 
 
 def test_refusals_make_the_spread_larger_up_to_twice() -> None:
@@ -64,7 +76,7 @@ def test_refusals_make_the_spread_larger_up_to_twice() -> None:
         delays.refused()
     spread = None
     while spread is None:
-        spread = delays.note(50 * MS)
+        spread = delays.note(0, 50 * MS).spread
     assert before < 40  # half of the true one, since the way back is steady
     assert spread / MS == pytest.approx(2 * before, rel=0.1)
 
@@ -75,7 +87,66 @@ def test_no_request_arrived_later_than_its_excess_says(delay: Any) -> None:
     chance = random.Random(8)
     for _ in range(2000):
         there, back = delay(chance), delay(chance)
-        assert delays.excess(int((there + back) * NS)) >= (there - 0.003) * NS
+        known = delays.note(0, int((there + back) * NS))
+        assert not known.exact
+        assert known.excess >= (there - 0.003) * NS
+
+
+class Server:
+    """Answers with the time at which it counted a request, in whole milliseconds of its clock."""
+
+    def __init__(self, delay: Any, ahead_s: float = 1_000.0) -> None:
+        self.chance, self.delay, self.ahead_s = random.Random(9), delay, ahead_s
+        self.delays, self.sent = DelaySpread(), 10 * NS
+
+    def answer(self) -> tuple[float, Known]:
+        """What one request was delayed by in ms, and what its answer shows."""
+        self.sent += NS // 100
+        there = self.delay(self.chance)
+        arrived = self.sent + int(there * NS)
+        answered = arrived + int(self.delay(self.chance) * NS)
+        counted = int((arrived / NS + self.ahead_s) * 1000) * MS
+        return there * 1e3, self.delays.note(self.sent, answered, counted)
+
+    def answers(self, count: int) -> list[tuple[float, Known]]:
+        return [self.answer() for _ in range(count)]
+
+
+@pytest.mark.parametrize("delay", [even, heavy])
+def test_by_the_server_s_clock_each_delay_is_seen(delay: Any) -> None:
+    server = Server(delay)
+    server.answers(100)
+    for late_ms, known in server.answers(500):
+        assert known.exact
+        assert late_ms - 4 < known.excess / MS < late_ms + 1.5
+
+
+def test_by_the_server_s_clock_the_spread_is_that_of_the_way_there() -> None:
+    spreads = [known.spread for _, known in Server(even).answers(600) if known.spread]
+    assert spreads[-1] / MS == pytest.approx(50.5, abs=1.5)
+
+
+@pytest.mark.parametrize("step_s", [0.2, 3600.0, -0.2, -3600.0])
+def test_a_clock_that_steps_is_not_believed_until_it_is_known_again(step_s: float) -> None:
+    server = Server(even)
+    server.answers(300)
+    server.ahead_s += step_s
+    after = server.answers(400)
+    seen = next(place for place, (_, known) in enumerate(after) if not known.exact)
+    assert seen < 3  # at once, but for a step that a delay can hide
+    assert not any(known.exact for _, known in after[seen : seen + 63])
+    for late_ms, known in after:
+        assert known.excess / MS > late_ms - 4
+    assert all(known.exact for _, known in after[-200:])
+
+
+@pytest.mark.parametrize("counted", [lambda _: 5 * NS, lambda sent: sent // NS * NS])
+def test_times_that_say_nothing_are_never_believed(counted: Any) -> None:
+    chance, delays = random.Random(4), DelaySpread()
+    for number in range(600):
+        sent = number * NS // 10
+        answered = sent + int((even(chance) + even(chance)) * NS)
+        assert not delays.note(sent, answered, counted(sent)).exact
 
 
 class Clock:
@@ -91,9 +162,18 @@ class Clock:
 
 
 def play(
-    folder: Path, delay: Any, seconds: int = 60, buffer: BufferConfig | None = None
+    folder: Path,
+    delay: Any,
+    seconds: int = 60,
+    buffer: BufferConfig | None = None,
+    *,
+    dated: bool = False,
 ) -> tuple[Counter[int], float]:
     """One key against a strict server of 20/s, in virtual time.
+
+    Args:
+        dated: whether answers say when the server counted a request, in milliseconds. Its clock
+            steps every ten seconds.
 
     Returns:
         Statuses of all requests, and those that were accepted per second.
@@ -109,16 +189,19 @@ def play(
 
     def until(moment: int) -> None:
         while coming and coming[0][0] <= moment:
-            at, _, (slot, left, nonce, status) = heapq.heappop(coming)
+            at, _, (slot, left, nonce, status, counted) = heapq.heappop(coming)
             clock.moment = at
             if status is None:
                 refusal = server.refuse(str(nonce), at / NS)
                 status = 200 if refusal is None else refusal.status
                 statuses[status] += 1
+                steps = at // (10 * NS) % 2 * 3600 * NS
+                counted = (at + steps) // MS * MS if dated and status == 200 else None
                 back = at + int(delay(chance) * NS)
-                heapq.heappush(coming, (back, -nonce, (slot, left, nonce, status)))
+                heapq.heappush(coming, (back, -nonce, (slot, left, nonce, status, counted)))
             else:
-                session._learn(book, slot, left, at - left, refused=status != 200)
+                known = session.delays.note(left, at, counted)
+                session._learn(book, slot, left, known, refused=status != 200)
         clock.moment = moment
 
     while clock.moment < began + seconds * NS:
@@ -130,7 +213,9 @@ def play(
         until(held.at + MS // 2)  # a thread wakes up half a millisecond late
         left = clock.moment
         nonce = book.nonce(held, 0)
-        heapq.heappush(coming, (left + int(delay(chance) * NS), nonce, (held, left, nonce, None)))
+        heapq.heappush(
+            coming, (left + int(delay(chance) * NS), nonce, (held, left, nonce, None, None))
+        )
     book.close()
     return statuses, statuses[200] / seconds
 
@@ -142,10 +227,28 @@ def test_even_delays_cost_no_more_than_they_must(tmp_path: Path) -> None:
     assert accepted > 18.8
 
 
-def test_a_heavy_tail_costs_order_but_is_never_throttled(tmp_path: Path) -> None:
-    statuses, accepted = play(tmp_path, heavy)
-    assert set(statuses) == {200, 400}
-    assert accepted > 13
+def test_a_server_that_dates_its_answers_gives_more_also_where_its_clock_steps(
+    tmp_path: Path,
+) -> None:
+    statuses, accepted = play(tmp_path, even, dated=True)
+    assert set(statuses) == {200}
+    assert accepted > 19.0
+
+
+@pytest.mark.parametrize(("dated", "throttled"), [(True, 0), (False, 1)])
+def test_a_heavy_tail_costs_order_but_is_hardly_throttled(
+    tmp_path: Path, dated: bool, throttled: int
+) -> None:
+    statuses, accepted = play(tmp_path, heavy, dated=dated)
+    assert statuses[429] <= throttled
+    assert accepted > 14
+
+
+def test_a_buffer_that_grew_too_large_is_back_within_seconds(tmp_path: Path) -> None:
+    buffer = BufferConfig(initial_ms=400)
+    statuses, accepted = play(tmp_path, even, seconds=30, buffer=buffer)
+    assert set(statuses) == {200}
+    assert accepted > 18.4  # of 18.9 with the right one from the start
 
 
 def test_steady_delays_shrink_the_buffer_to_its_floor(tmp_path: Path) -> None:
@@ -157,6 +260,6 @@ def test_steady_delays_shrink_the_buffer_to_its_floor(tmp_path: Path) -> None:
 
 def test_a_buffer_keeps_to_its_ceiling(tmp_path: Path) -> None:
     buffer = BufferConfig(initial_ms=52, floor_ms=52, ceiling_ms=60)
-    statuses, accepted = play(tmp_path, heavy, buffer=buffer)
-    assert sum(statuses.values()) > 60 * 18.5  # it was not slowed down further
-    assert accepted < 18.5
+    play(tmp_path, heavy, seconds=20, buffer=buffer)
+    with closing(sqlite3.connect(tmp_path / "quota-a.sqlite")) as connection:
+        assert connection.execute("SELECT buffer FROM keyed").fetchone()[0] == 60 * MS
