@@ -185,7 +185,8 @@ class Timing:
     ) -> tuple[int, bool]:
         """When the rates allow a slot, and whether that rests on settled moments alone.
 
-        Considers the rows booked before the row `before`, or all; there are at most `rows`.
+        Considers the rows booked before the row `before`, or all; there are at most `rows`. A row
+        that was given back says nothing: its moment, 0, may lie within a window of the boot.
         """
         at, tight = max(now, state.blocked_until), True
         for limit, length in self._windows:
@@ -195,7 +196,7 @@ class Timing:
                 row = connection.execute(_LATEST, (limit - weight,)).fetchone()
             else:
                 row = connection.execute(_LATEST_BEFORE, (before, limit - weight)).fetchone()
-            if row is not None:
+            if row and row[0] > 0:
                 bound = row[0] + int((length + state.buffer) * state.slowdown)
                 if bound > at:
                     at, tight = bound, bool(row[1])
@@ -205,7 +206,7 @@ class Timing:
                 row = connection.execute(_LATEST, (0,)).fetchone()
             else:
                 row = connection.execute(_LATEST_BEFORE, (before, 0)).fetchone()
-            if row is not None and row[0] + distance > at:
+            if row and row[0] > 0 and row[0] + distance > at:
                 at, tight = row[0] + distance, bool(row[1])
         return at, tight
 
@@ -232,7 +233,7 @@ class Timing:
                 _TWO_MOMENTS, (newest - free + 1, newest - together + 1)
             ).fetchone()
             window = length * state.slowdown
-            if used_from is not None and last is not None and used_from > at - window:
+            if used_from and last and used_from > at - window:
                 at = max(at, last + int(_SPACING * together * window / limit))
         return at
 

@@ -57,6 +57,18 @@ def test_a_window_is_free_at_first_then_closed_for_its_length(open_book: Open, c
     assert taken(book).at == start + WINDOW
 
 
+@pytest.mark.parametrize("rates", ["1/h", "2/h", "1/s,2/h", "100/h"])
+def test_a_machine_that_has_just_started_gives_permits_at_once(
+    open_book: Open, clock: Any, rates: str
+) -> None:
+    clock.at = 5 * S  # since the boot: a part of the window
+    book = open_book(rates, burst=None)
+    slot = taken(book)
+    assert slot.at == clock.at
+    book.give_back(slot)
+    assert taken(book).at == clock.at
+
+
 @pytest.mark.parametrize(("rates", "most"), [("2/s", 2), ("3/s,20/m", 3), ("5/s,100/m", 5)])
 def test_a_packet_never_holds_more_than_the_smallest_window(
     open_book: Open, clock: Any, rates: str, most: int
