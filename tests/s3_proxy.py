@@ -53,10 +53,15 @@ class Rule:
 
 @dataclass
 class S3Proxy:
-    """What the proxy is told to do, and what it saw."""
+    """What the proxy is told to do, and what it saw.
+
+    Args:
+        without: headers, in lower case, that it drops from requests and from answers.
+    """
 
     upstream: str
     url: str = ""
+    without: set[str] = field(default_factory=set)
     rules: list[Rule] = field(default_factory=list)
     seen: list[Request] = field(default_factory=list)
     closing: threading.Event = field(default_factory=threading.Event)
@@ -160,7 +165,7 @@ class _Handler(BaseHTTPRequestHandler):
                 request.method, request.path, skip_host=True, skip_accept_encoding=True
             )
             for name, value in request.headers.items():
-                if name.lower() not in ("connection", "expect"):
+                if name.lower() not in {"connection", "expect"} | self.state.without:
                     upstream.putheader(name, value)
             upstream.endheaders()
             upstream.send(request.body[:length])
@@ -176,9 +181,10 @@ class _Handler(BaseHTTPRequestHandler):
             upstream.close()
 
     def _send(self, status: int, headers: dict[str, str], content: bytes) -> None:
-        self.send_response(status)
-        for name, value in headers.items():
-            self.send_header(name, value)
+        self.send_response_only(status)
+        for name, value in {"Date": self.date_time_string(), **headers}.items():
+            if name.lower() not in self.state.without:
+                self.send_header(name, value)
         if "Content-Length" not in headers:
             self.send_header("Content-Length", str(len(content)))
         self.end_headers()

@@ -21,7 +21,8 @@ Store = Annotated[
     str | None,
     typer.Option(
         envvar="HEADRACE_LEASES",
-        help="A folder, or dynamodb://TABLE?region=REGION; default: HEADRACE_HOME/leases.",
+        help="A folder, s3://BUCKET/PREFIX or dynamodb://TABLE?region=REGION; default: "
+        "HEADRACE_HOME/leases.",
     ),
 ]
 

@@ -5,19 +5,23 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from headrace.errors import ConfigurationError
 from headrace.lake.exceptions import LakeUnusable, StoreError
 from headrace.lake.grid import DEFAULT_CELL_PAGES, Grid, load_or_create_grid, recorded_grid
 from headrace.lake.local import LocalStore
 from headrace.lake.names import RAW_ROOT, is_exchange
 from headrace.lake.raw import RawLake
-from headrace.lake.s3_settings import S3Settings, s3_from_environment, s3_location
+from headrace.lake.s3_settings import (
+    S3_FORM,
+    S3Settings,
+    bucket_and_prefix,
+    s3_from_environment,
+    s3_location,
+)
 from headrace.lake.store import Store
 from headrace.stopping import STOP, StopEvent
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
-_S3 = re.compile(r"s3://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(?:/(.*))?")
-#: A prefix becomes part of every key; what S3 documents as safe, and no empty or dotted step.
-_PREFIX = re.compile(r"(?:[A-Za-z0-9!_.*'()=-]+/)*[A-Za-z0-9!_.*'()=-]*")
 
 
 class Lake:
@@ -129,30 +133,20 @@ def _parsed(location: str) -> tuple[str, str]:
         raise LakeUnusable(
             location, f"{scheme[1]}:// is not supported", hint="Use a folder or s3://bucket/prefix"
         )
-    match = _S3.fullmatch(location)
-    if match is None or not _PREFIX.fullmatch(match[2] or "") or ".." in location:
-        raise LakeUnusable(
-            location,
-            "not a bucket and prefix",
-            hint="Write s3://bucket/prefix, with letters, digits and - _ . ! * ' ( ) = in it",
-        )
-    return match[1], match[2] or ""
+    parts = bucket_and_prefix(location)
+    if parts is None:
+        raise LakeUnusable(location, "not a bucket and prefix", hint=S3_FORM)
+    return parts
 
 
 def _s3(
     location: str, bucket: str, prefix: str, settings: S3Settings | None, stop: StopEvent
 ) -> Store:
     # boto3 takes half a second to import, which a local lake need not pay.
-    from botocore.exceptions import BotoCoreError, ConfigParseError, ProfileNotFound
-
     from headrace.lake.s3 import S3Store
 
+    reached = settings or s3_from_environment()
     try:
-        return S3Store(bucket, prefix, settings or s3_from_environment(), stop=stop)
-    except ProfileNotFound as error:
-        hint = "Correct AWS_PROFILE (or the block's profile); `aws configure list-profiles` has all"
-        raise LakeUnusable(location, str(error), hint=hint) from error
-    except ConfigParseError as error:
-        raise LakeUnusable(location, str(error), hint="Correct that file") from error
-    except (ValueError, BotoCoreError) as error:
-        raise LakeUnusable(location, str(error), hint="Look at the endpoint URL") from error
+        return S3Store(bucket, prefix, reached, stop=stop)
+    except ConfigurationError as error:
+        raise LakeUnusable(location, error.message, hint=error.hint) from error

@@ -16,18 +16,16 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
-import boto3
-from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from headrace.lake.exceptions import ObjectMissing
+from headrace.lake.s3_client import make_client
 from headrace.lake.s3_options import object_store_options
-from headrace.lake.s3_reading import AWS_CA_BUNDLE, FastReader
+from headrace.lake.s3_reading import FastReader
 from headrace.lake.s3_retry import S3Call, code_of, status_of
 from headrace.lake.s3_settings import S3Settings, s3_location
 from headrace.lake.store import PROBE_KEY, Guard, StoredObject, unguarded
 from headrace.stopping import STOP, StopEvent
-from headrace.wire import Origin, proxy_for, trusted_files
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -68,9 +66,7 @@ class S3Store:
         self._stop = stop
         credentials = None
         if client is None:
-            session = _make_session(self._settings)
-            client = _make_client(session, self._settings)
-            credentials = session.get_credentials()
+            client, credentials = make_client(self._settings)
         self._client = client
         self._conditional = True
         self._credentials = credentials
@@ -353,57 +349,3 @@ def _shared_start(lowest: str, highest: str) -> str:
             break
         same += 1
     return lowest[:same]
-
-
-def _make_session(settings: S3Settings) -> boto3.Session:
-    secret, token = settings.secret_access_key, settings.session_token
-    return boto3.Session(
-        region_name=settings.region,
-        profile_name=settings.profile,
-        aws_access_key_id=settings.access_key_id,
-        aws_secret_access_key=secret.get_secret_value() if secret else None,
-        aws_session_token=token.get_secret_value() if token else None,
-    )
-
-
-def _make_client(session: boto3.Session, settings: S3Settings) -> S3Client:
-    style = settings.addressing_style
-    if style == "auto" and settings.endpoint_url:
-        style = "path"
-    return session.client(
-        "s3",
-        endpoint_url=settings.endpoint_url,
-        verify=_bundle(),
-        config=Config(
-            proxies=_proxies(settings.endpoint_url),
-            connect_timeout=settings.connect_timeout_s,
-            read_timeout=settings.read_timeout_s,
-            max_pool_connections=settings.connections,
-            signature_version="s3v4",
-            # S3Call counts, spaces and stops attempts; botocore's own would multiply them.
-            retries={"total_max_attempts": 1, "mode": "standard"},
-            request_checksum_calculation=settings.checksums,
-            response_checksum_validation=settings.checksums,
-            s3={"addressing_style": style} if style != "auto" else None,
-        ),
-    )
-
-
-def _bundle() -> str | None:
-    """The certificates to trust where boto3 knows of none: it does not read `SSL_CERT_FILE`."""
-    named = trusted_files(AWS_CA_BUNDLE)
-    return str(named["SSL_CERT_FILE"]) if list(named) == ["SSL_CERT_FILE"] else None
-
-
-def _proxies(endpoint_url: str | None) -> dict[str, str] | None:
-    """An empty dictionary for a store that is reached directly, None for boto3's own choice.
-
-    boto3 knows no networks in `NO_PROXY`, and would ask a proxy for a store on this machine.
-    """
-    if endpoint_url is None:
-        return None
-    try:
-        origin = Origin.of(endpoint_url)
-    except ValueError:
-        return None  # which boto3 refuses by name
-    return None if proxy_for(origin) else {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Literal, Self
 
 from pydantic import (
@@ -21,6 +22,12 @@ from headrace.wire import problem_of_credential
 
 Encryption = Literal["AES256", "aws:kms", "aws:kms:dsse"]
 AddressingStyle = Literal["auto", "path", "virtual"]
+
+_S3 = re.compile(r"s3://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(?:/(.*))?")
+#: A prefix becomes part of every key; what S3 documents as safe, and no empty or dotted step.
+_PREFIX = re.compile(r"(?:[A-Za-z0-9!_.*'()=-]+/)*[A-Za-z0-9!_.*'()=-]*")
+#: How a place in S3 has to be written, for messages.
+S3_FORM = "Write s3://bucket/prefix, with letters, digits and - _ . ! * ' ( ) = in it"
 
 
 class S3Settings(BaseModel):
@@ -106,3 +113,11 @@ def s3_from_environment(**changes: Any) -> S3Settings:
 def s3_location(bucket: str, prefix: str) -> str:
     """A place in S3 in its one spelling, as in s3://bucket/prefix."""
     return f"s3://{bucket}/{prefix.strip('/')}".rstrip("/")
+
+
+def bucket_and_prefix(location: str) -> tuple[str, str] | None:
+    """The two parts of s3://bucket/prefix; None if it has another form (`S3_FORM`)."""
+    match = _S3.fullmatch(location)
+    if match is None or not _PREFIX.fullmatch(match[2] or "") or ".." in location:
+        return None
+    return match[1], match[2] or ""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 from headrace.errors import ConfigurationError
 from headrace.leases.exceptions import (
@@ -32,6 +33,7 @@ from headrace.paths import user_path
 
 if TYPE_CHECKING:
     from headrace.leases.dynamodb import DynamoLeases
+    from headrace.leases.s3 import S3Leases
 
 __all__ = [
     "DEFAULT_TTL_S",
@@ -49,6 +51,7 @@ __all__ = [
     "LeaseStoreMisconfigured",
     "LeaseStoreUnavailable",
     "NewerLeases",
+    "S3Leases",
     "SqliteLeases",
     "claim",
     "give_back_claim",
@@ -59,16 +62,19 @@ __all__ = [
 ]
 
 
-_SCHEME = "dynamodb"
-_OPTIONS = {"region", "endpoint_url", "create"}
+_TRUE = ("1", "true", "yes")
+_FORMS = (
+    "Give a folder, s3://BUCKET/PREFIX (with region, endpoint_url), or "
+    "dynamodb://TABLE?region=REGION (and endpoint_url, create=true)"
+)
 
 
 def open_leases(location: str | Path) -> LeaseStore:
-    """The store at `location`.
+    """The store at `location`; nothing is read yet.
 
     Args:
-        location: a folder, or `dynamodb://TABLE`, with the optional query parameters `region`,
-            `endpoint_url` and `create=true`.
+        location: a folder; `s3://BUCKET/PREFIX`, with the optional query parameters `region` and
+            `endpoint_url`; `dynamodb://TABLE`, with the same and `create=true`.
 
     Raises:
         ConfigurationError: another scheme, or an unknown parameter.
@@ -78,26 +84,40 @@ def open_leases(location: str | Path) -> LeaseStore:
         return SqliteLeases(user_path(text))
     parts = urlsplit(text)
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
-    malformed = parts.path.strip("/") or set(options) - _OPTIONS
-    if parts.scheme != _SCHEME or not parts.netloc or malformed:
-        raise ConfigurationError(
-            f"{text!r} is no place for leases",
-            hint="Give a folder, or dynamodb://TABLE?region=REGION (and endpoint_url, create=true)",
-        )
-    from headrace.leases.dynamodb import DynamoLeases  # only here: boto3 is slow to load
+    make = {"s3": _in_bucket, "dynamodb": _in_table}.get(parts.scheme)
+    store = make(parts, options) if make and not parts.fragment else None
+    if store is None:
+        raise ConfigurationError(f"{text!r} is no place for leases", hint=_FORMS)
+    return store
+
+
+def _in_bucket(parts: SplitResult, options: dict[str, str]) -> LeaseStore | None:
+    if set(options) - {"region", "endpoint_url"}:
+        return None
+    # Only here: boto3 is slow to load.
+    from headrace.lake.s3_settings import bucket_and_prefix, s3_from_environment
+    from headrace.leases.s3 import S3Leases
+
+    place = bucket_and_prefix(f"s3://{parts.netloc}{parts.path}")
+    return S3Leases(*place, s3_from_environment(**options)) if place else None
+
+
+def _in_table(parts: SplitResult, options: dict[str, str]) -> LeaseStore | None:
+    malformed = not parts.netloc or parts.path.strip("/")
+    if malformed or set(options) - {"region", "endpoint_url", "create"}:
+        return None
+    from headrace.leases.dynamodb import DynamoLeases  # only here, as above
 
     return DynamoLeases(
         parts.netloc,
         region=options.get("region"),
         endpoint_url=options.get("endpoint_url"),
-        create=options.get("create", "false").lower() in ("1", "true", "yes"),
+        create=options.get("create", "false").lower() in _TRUE,
     )
 
 
 def __getattr__(name: str) -> object:
     # Loading boto3 takes longer than finding out that another run holds the lease.
-    if name == "DynamoLeases":
-        from headrace.leases.dynamodb import DynamoLeases
-
-        return DynamoLeases
+    if module := {"DynamoLeases": "dynamodb", "S3Leases": "s3"}.get(name):
+        return getattr(import_module(f"headrace.leases.{module}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -10,7 +10,6 @@ Which refusals pass by themselves, and what the others mean, is in the DynamoDB 
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from email.utils import parsedate_to_datetime
@@ -37,6 +36,7 @@ from headrace.leases.exceptions import (
 )
 from headrace.leases.machine import THIS_MACHINE, Machine
 from headrace.leases.model import Holder, Row
+from headrace.leases.per_process import PerProcess
 from headrace.leases.store import LeaseStore
 from headrace.stopping import STOP
 
@@ -150,13 +150,9 @@ class DynamoLeases(LeaseStore):
         self._region = region
         self._sleep = sleep
         self._skew_reported = False
-        self._connected: tuple[int, DynamoDBClient] | None = None
+        self._connection = PerProcess(self._connected)
         if create:
             self._create()
-
-    def __getstate__(self) -> dict[str, object]:
-        # A spawned process builds a client of its own.
-        return {**self.__dict__, "_connected": None}
 
     @property
     def where(self) -> str:
@@ -275,17 +271,16 @@ class DynamoLeases(LeaseStore):
             raise permanent(error, table=self.table, operation=operation) from error
 
     def _client(self) -> DynamoDBClient:
-        """The client of this process: connections must not be shared across a fork."""
-        if self._connected is None or self._connected[0] != os.getpid():
-            # A session of our own, since boto3's shared one may not be used by two threads at once.
-            client: DynamoDBClient = boto3.session.Session().client(
-                "dynamodb",
-                endpoint_url=self._endpoint_url,
-                region_name=self._region,
-                config=_CONFIG,
-            )
-            self._connected = (os.getpid(), client)
-        return self._connected[1]
+        return self._connection.get()
+
+    def _connected(self) -> DynamoDBClient:
+        # A session of our own, since boto3's shared one may not be used by two threads at once.
+        return boto3.session.Session().client(
+            "dynamodb",
+            endpoint_url=self._endpoint_url,
+            region_name=self._region,
+            config=_CONFIG,
+        )
 
     def _watch_clock(self, headers: Mapping[str, str]) -> None:
         """Say once if this machine's clock is further off than the leases allow for."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from enum import StrEnum
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict
@@ -102,6 +103,20 @@ class LeaseStatus(StrEnum):
     HELD = "held"
     EXPIRED = "expired"  #: its time is over; the next run takes it
     DEAD = "dead"  #: its process is provably gone; the next run takes it
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One look at a store.
+
+    Attributes:
+        took_s: seconds until it answered.
+        ahead: by how much this machine's clock is ahead of the store's; None if its clock does not
+            count, as in a file of this machine.
+    """
+
+    took_s: float
+    ahead: timedelta | None
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,11 @@ exactly what I saw. Everything else (who may take, renew, commit, release) is de
 every backend decides alike.
 
 **Expiry and clocks.** A holder counts its time from *before* it asked, by a clock that cannot step.
-Others judge it by that same clock when they run under the same kernel. Only between machines is the
-wall clock compared, and then a contender waits `max_clock_skew_s` longer than the holder allows
-itself. Clocks that are further apart than that can let two runs work at once, but not commit at
-once: `check` asks the store whose token it is.
+Others judge it by that same clock when they run under the same kernel. Only between machines is
+another clock compared: the store's own, where its answers tell it (`headrace.leases.clock`), else
+the wall clocks of the machines. A contender then waits `max_clock_skew_s` longer than the holder
+allows itself. Clocks that are further apart than that can let two runs work at once, but not commit
+at once: `check` asks the store whose token it is.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from uuid import uuid4
 
+from headrace.leases.clock import StoreClock
 from headrace.leases.exceptions import (
     InvalidLease,
     LeaseHeld,
@@ -27,7 +29,7 @@ from headrace.leases.exceptions import (
     LeaseStoreUnavailable,
 )
 from headrace.leases.machine import THIS_MACHINE, Liveness, Machine
-from headrace.leases.model import Grant, Holder, LeaseState, LeaseStatus, Row
+from headrace.leases.model import Grant, Holder, LeaseState, LeaseStatus, Measured, Row
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,199}")
 _RUN_ID = re.compile(r"[!-~][ -~]{0,199}")
@@ -45,14 +47,22 @@ class LeaseStore(ABC):
 
     Args:
         machine: clocks and processes to judge by.
-        max_clock_skew_s: how far the wall clocks of machines that share this store may be apart.
+        max_clock_skew_s: how far the clocks that are compared may be apart.
+        clock: the store's own; the wall clocks of the machines are compared if left out.
     """
 
     #: Whether every holder runs on one machine, so that another boot id means a reboot.
     one_machine: bool = False
 
-    def __init__(self, *, machine: Machine = THIS_MACHINE, max_clock_skew_s: float = 5.0) -> None:
+    def __init__(
+        self,
+        *,
+        machine: Machine = THIS_MACHINE,
+        max_clock_skew_s: float = 5.0,
+        clock: StoreClock | None = None,
+    ) -> None:
         self._machine = machine
+        self._clock = clock
         self._max_clock_skew = timedelta(seconds=max_clock_skew_s)
 
     @property
@@ -75,6 +85,23 @@ class LeaseStore(ABC):
     def _read_many(self, names: Iterable[str]) -> Iterable[Row | None]:
         """The rows under these names, in their order."""
         return [self._read(name) for name in names]
+
+    def prove(self) -> None:  # noqa: B027 - most stores keep it by what they are
+        """Look whether the store keeps its side of `_swap`, where that is not certain.
+
+        Raises:
+            LeaseStoreMisconfigured: it does not; no lease in it can be trusted.
+        """
+
+    def measure(self) -> Measured:
+        """What one read takes, and this machine's clock beside the store's."""
+        began_s = self._machine.boot_s()
+        self._read("doctor")
+        took_s = self._machine.boot_s() - began_s
+        if self._clock is None:
+            return Measured(took_s, None)
+        half = (self._clock.latest() - self._clock.earliest()) / 2
+        return Measured(took_s, self._machine.now() - self._clock.earliest() - half)
 
     def acquire(self, name: str, *, run_id: str, ttl_s: float, above: int = 0) -> Grant:
         """Take the lease, at once or not at all.
@@ -214,7 +241,8 @@ class LeaseStore(ABC):
     def _is_over(self, holder: Holder, margin: timedelta) -> bool:
         if self._machine.me().shares_boot_clock(holder.process):
             return self._machine.boot_s() >= holder.expires_boot_s
-        return self._machine.now() >= holder.expires + margin
+        now = self._clock.earliest() if self._clock else self._machine.now()
+        return now >= holder.expires + margin
 
     def _own(self, grant: Grant) -> tuple[Row, Holder]:
         row = self._read(grant.name)
@@ -233,8 +261,12 @@ class LeaseStore(ABC):
         reason = f"taken over by {row.holder}"
         return LeaseLost(grant.name, grant.token, reason, holder=row.holder)
 
+    def _now(self) -> datetime:
+        """The time that a new end is counted from."""
+        return self._clock.latest() if self._clock else self._machine.now()
+
     def _new_holder(self, lease_id: str, run_id: str, ttl_s: float) -> Holder:
-        now, boot_s = self._machine.now(), self._machine.boot_s()
+        now, boot_s = self._now(), self._machine.boot_s()
         return Holder(
             lease_id=lease_id,
             run_id=run_id,
@@ -246,7 +278,7 @@ class LeaseStore(ABC):
         )
 
     def _extended(self, holder: Holder, run_id: str) -> Holder:
-        now, boot_s = self._machine.now(), self._machine.boot_s()
+        now, boot_s = self._now(), self._machine.boot_s()
         return holder.model_copy(
             update={
                 "run_id": run_id,
@@ -257,11 +289,17 @@ class LeaseStore(ABC):
 
     def _hint_for_skew(self, holder: Holder) -> str:
         """A lease that ends later than any renewal could have said was written by a wrong clock."""
-        ahead = holder.expires - self._machine.now() - timedelta(seconds=holder.ttl_s)
+        ahead = holder.expires - self._now() - timedelta(seconds=holder.ttl_s)
         if self._machine.me().shares_boot_clock(holder.process) or ahead <= self._max_clock_skew:
             return ""
+        by = f"{ahead.total_seconds():.0f} s"
+        wrong = (
+            f"The clock of {self.where} went back by at least {by}"
+            if self._clock
+            else f"The clock of {holder.host} is at least {by} ahead of ours"
+        )
         return (
-            f"The clock of {holder.host} is at least {ahead.total_seconds():.0f} s ahead of ours; "
+            f"{wrong}; "
             "if that run is dead, its lease has to be released by hand (headrace lease release)"
         )
 

@@ -6,6 +6,7 @@ import hashlib
 import http.server
 import json
 import os
+import re
 import shutil
 import signal
 import sqlite3
@@ -338,6 +339,27 @@ def test_damaged_leases(doctor: Doctor, home: Path) -> None:
     (home / "leases" / "leases.sqlite").write_bytes(b"nonsense" * 64)
 
     assert "damaged" in doctor().only("leases", "problem")
+
+
+def test_leases_in_a_bucket(
+    doctor: Doctor,
+    seaweed_url: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, value in {
+        "AWS_ACCESS_KEY_ID": ACCESS_KEY,
+        "AWS_SECRET_ACCESS_KEY": SECRET_KEY,
+        "HEADRACE_LEASES": f"s3://{BUCKET}/doctor?region=us-east-1&endpoint_url={seaweed_url}",
+    }.items():
+        monkeypatch.setenv(name, value)
+    answers, unheld = doctor().checks["leases"]["findings"]
+    assert re.search(
+        r"s3://lake/doctor/_leases answers in \d+ ms; .* clock is [+-]\d s from", answers["what"]
+    )
+    assert "none of the 0 leases" in unheld["what"]
+
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wrong")
+    assert "HEADRACE_LEASES" in doctor().only("leases", "problem")
 
 
 @contextmanager

@@ -56,9 +56,9 @@ def _if_unreachable(proxy: Proxy) -> Iterator[Finding]:
 
 #: Coinbase refuses signed requests whose time is off by more (its documentation, "Signing a
 #: message"); leases shared by machines allow for 5 s.
-_TOO_FAR_S, _FAR_S = 30.0, 5.0
+TOO_FAR_S, _FAR_S = 30.0, 5.0
 _PERMIT_WAIT_S = 4.0
-_SET_IT = "Set the clock by NTP (timedatectl set-ntp true)"
+SET_IT = "Set the clock by NTP (timedatectl set-ntp true)"
 
 
 def check_clock(target: Target) -> Iterator[Finding]:
@@ -91,10 +91,10 @@ def check_clock(target: Target) -> Iterator[Finding]:
 def _judged(ahead_s: float, base_url: str) -> Finding:
     way = "ahead of" if ahead_s > 0 else "behind"
     words = f"this machine's clock is {abs(ahead_s):.0f} s {way} {base_url}"
-    if abs(ahead_s) > _TOO_FAR_S:
-        return problem(f"{words}: signed requests are refused and ages are wrong", _SET_IT)
+    if abs(ahead_s) > TOO_FAR_S:
+        return problem(f"{words}: signed requests are refused and ages are wrong", SET_IT)
     if abs(ahead_s) > _FAR_S:
-        return warning(f"{words}, more than leases between machines allow for", _SET_IT)
+        return warning(f"{words}, more than leases between machines allow for", SET_IT)
     return ok(f"within {max(1, round(abs(ahead_s)))} s of {base_url}")
 
 

@@ -8,11 +8,12 @@ from pathlib import Path
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from headrace.doctor.checks.machine import of_missing
+from headrace.doctor.checks.network import SET_IT, TOO_FAR_S
 from headrace.doctor.runner import Finding, Target, ok, problem, warning
 from headrace.lake.exceptions import ObjectMissing, StoreError, StoreUnavailable
 from headrace.lake.grid import recorded_grid
 from headrace.lake.store import Store
-from headrace.leases import LeaseState, LeaseStatus, open_leases
+from headrace.leases import LeaseState, LeaseStatus, LeaseStore, open_leases
 from headrace.pull.ledger import EXCHANGE
 
 _CONTENT = b"written by headrace doctor, may be removed\n"
@@ -97,8 +98,11 @@ def _grid(store: Store) -> str:
 
 
 def check_leases(target: Target) -> Iterator[Finding]:
-    """Every lease in the store. What cannot be read is raised and reported."""
-    store = open_leases(without_creation(target.settings.lease_location))
+    """The store, and every lease in it. What cannot be read is raised and reported."""
+    location = target.settings.lease_location
+    store = open_leases(without_creation(location))
+    if "://" in location:
+        yield _of_store(store)
     states = store.list()
     over = [state for state in states if state.status in (LeaseStatus.DEAD, LeaseStatus.EXPIRED)]
     held = [state for state in states if state.status is LeaseStatus.HELD]
@@ -108,6 +112,20 @@ def check_leases(target: Target) -> Iterator[Finding]:
         yield ok(f"{state.name} is held by {state.holder}")
     if not over and not held:
         yield ok(f"none of the {len(states)} leases in {store.where} is held")
+
+
+def _of_store(store: LeaseStore) -> Finding:
+    """How the store of several machines answers; what makes it unfit for leases is raised."""
+    store.prove()
+    measured = store.measure()
+    words = f"{store.where} answers in {measured.took_s * 1000:.0f} ms"
+    if measured.ahead is None:
+        return ok(words)
+    ahead_s = measured.ahead.total_seconds()
+    words += f"; this machine's clock is {ahead_s:+.0f} s from its"
+    if abs(ahead_s) > TOO_FAR_S:
+        return warning(f"{words}, by which leases go: ages here are wrong", SET_IT)
+    return ok(words)
 
 
 def without_creation(location: str) -> str:

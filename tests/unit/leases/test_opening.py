@@ -8,7 +8,7 @@ import pytest
 
 import headrace.leases
 from headrace.errors import ConfigurationError
-from headrace.leases import DynamoLeases, SqliteLeases, open_leases
+from headrace.leases import DynamoLeases, S3Leases, SqliteLeases, open_leases
 
 
 def test_a_folder(tmp_path: Path) -> None:
@@ -24,6 +24,13 @@ def test_a_table() -> None:
     assert store.where == "table leases"
 
 
+def test_a_bucket() -> None:
+    store = open_leases("s3://lake/some/prefix?region=eu-west-1&endpoint_url=http://127.0.0.1:1")
+    assert isinstance(store, S3Leases)
+    assert store.where == "s3://lake/some/prefix/_leases"
+    assert open_leases("s3://lake").where == "s3://lake/_leases"
+
+
 @pytest.mark.parametrize(
     "location",
     [
@@ -32,6 +39,10 @@ def test_a_table() -> None:
         "dynamodb:///leases",
         "dynamodb://leases/path",
         "dynamodb://leases?zone=a",
+        "s3://",
+        "s3://lake/../other",
+        "s3://lake/prefix?create=true",
+        "s3://lake/prefix#part",
     ],
 )
 def test_anything_else_is_refused(location: str) -> None:
