@@ -21,8 +21,8 @@ Store = Annotated[
     str | None,
     typer.Option(
         envvar="HEADRACE_LEASES",
-        help="A folder, s3://BUCKET/PREFIX or dynamodb://TABLE?region=REGION; default: "
-        "HEADRACE_HOME/leases.",
+        help="A folder, postgres://HOST/DATABASE, s3://BUCKET/PREFIX or "
+        "dynamodb://TABLE?region=REGION; default: HEADRACE_HOME/leases.",
     ),
 ]
 

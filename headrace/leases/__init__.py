@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 from headrace.errors import ConfigurationError
+from headrace.extras import import_with
 from headrace.leases.exceptions import (
     DamagedLeases,
     InvalidLease,
@@ -64,8 +65,8 @@ __all__ = [
 
 _TRUE = ("1", "true", "yes")
 _FORMS = (
-    "Give a folder, s3://BUCKET/PREFIX (with region, endpoint_url), or "
-    "dynamodb://TABLE?region=REGION (and endpoint_url, create=true)"
+    "Give a folder, postgres://USER:PASSWORD@HOST/DATABASE, s3://BUCKET/PREFIX (with region, "
+    "endpoint_url), or dynamodb://TABLE?region=REGION (and endpoint_url, create=true)"
 )
 
 
@@ -73,8 +74,9 @@ def open_leases(location: str | Path) -> LeaseStore:
     """The store at `location`; nothing is read yet.
 
     Args:
-        location: a folder; `s3://BUCKET/PREFIX`, with the optional query parameters `region` and
-            `endpoint_url`; `dynamodb://TABLE`, with the same and `create=true`.
+        location: a folder; `postgres://USER:PASSWORD@HOST/DATABASE`; `s3://BUCKET/PREFIX`, with
+            the optional query parameters `region` and `endpoint_url`; or `dynamodb://TABLE`, with
+            the same and `create=true`.
 
     Raises:
         ConfigurationError: another scheme, or an unknown parameter.
@@ -84,10 +86,22 @@ def open_leases(location: str | Path) -> LeaseStore:
         return SqliteLeases(user_path(text))
     parts = urlsplit(text)
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
+    if parts.scheme in ("postgres", "postgresql"):
+        return _in_database(text)
     make = {"s3": _in_bucket, "dynamodb": _in_table}.get(parts.scheme)
     store = make(parts, options) if make and not parts.fragment else None
     if store is None:
-        raise ConfigurationError(f"{text!r} is no place for leases", hint=_FORMS)
+        # Without what may be a password: one before the last `@`, or a parameter.
+        shown = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+        raise ConfigurationError(f"{shown!r} is no place for leases", hint=_FORMS)
+    return store
+
+
+def _in_database(url: str) -> LeaseStore:
+    postgres: Any = import_with("postgres", "headrace.leases.postgres")
+    store: LeaseStore = postgres.PostgresLeases(
+        postgres.PostgresAddress(url, setting="HEADRACE_LEASES")
+    )
     return store
 
 

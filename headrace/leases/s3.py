@@ -53,7 +53,8 @@ _READERS = 8
 
 _CONDITION_FAILED = 412
 _ELSEWHERE = (
-    "Point HEADRACE_LEASES to a bucket of a store with conditional PUT, or to dynamodb://TABLE"
+    "Point HEADRACE_LEASES to a bucket of a store with conditional PUT, to postgres:// or to "
+    "dynamodb://TABLE"
 )
 _REACH = "Look at HEADRACE_LEASES, AWS_ENDPOINT_URL_S3 and the network"
 

@@ -63,7 +63,8 @@ class Settings(BaseSettings):
     leases: str = Field(
         default="",
         description="Where leases live: empty for a file in the state folder; to share them, "
-        "s3://BUCKET/PREFIX (say, that of the lake) or dynamodb://TABLE?region=REGION.",
+        "postgres://USER:PASSWORD@HOST/DATABASE, s3://BUCKET/PREFIX (say, that of the lake) or "
+        "dynamodb://TABLE?region=REGION.",
     )
     lease_ttl_s: Seconds = Field(
         default=60.0, description="Seconds after which a silent holder of a lease is gone."

@@ -12,8 +12,9 @@ from headrace.lake import Store
 from headrace.lake.local import LocalStore
 from headrace.lake.s3 import S3Store
 from tests.services_fixtures import BUCKET, moto_url, seaweed_url, settings_for
+from tests.support.postgres import postgres, postgres_url
 
-__all__ = ["moto_url", "seaweed_url"]
+__all__ = ["moto_url", "postgres", "postgres_url", "seaweed_url"]
 
 
 @pytest.fixture(

@@ -1,4 +1,5 @@
-"""One suite for every store of leases: SQLite, DynamoDB as moto's server speaks it, and S3.
+"""One suite for every store of leases: SQLite, DynamoDB as moto's server speaks it, Postgres,
+and S3.
 
 Time, machines and processes are simulated; the stores are real. A state machine drives both them
 and a model that fits on a page, and compares after every step.
@@ -20,6 +21,7 @@ from typing import Any
 from uuid import uuid4
 
 import boto3
+import psycopg
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -46,6 +48,8 @@ from headrace.leases import (
 from headrace.leases.clock import StoreClock
 from headrace.leases.machine import THIS_MACHINE, Liveness, Machine
 from headrace.leases.model import Process, Row
+from headrace.leases.postgres import PostgresLeases
+from headrace.postgres import PostgresAddress
 from tests.services_fixtures import BUCKET, s3_client, settings_for
 
 TTL_S = 60.0
@@ -131,6 +135,7 @@ BACKENDS = {
     "dynamodb": lambda request: in_table(
         request.getfixturevalue("moto_url"), request.getfixturevalue("dynamodb")
     ),
+    "postgres": lambda request: in_database(request.getfixturevalue("postgres_url")),
     "seaweed": lambda request: in_bucket("seaweed", request.getfixturevalue("seaweed_url")),
     "moto": lambda request: in_bucket("moto", request.getfixturevalue("moto_url")),
 }
@@ -175,6 +180,21 @@ def in_table(url: str, client: Any) -> Backend:
         )
 
     return Backend("dynamodb", opened, forget)
+
+
+def in_database(url: str) -> Backend:
+    address = PostgresAddress(url, setting="HEADRACE_LEASES")
+
+    def opened(machine: Machine) -> LeaseStore:
+        return PostgresLeases(
+            address, max_clock_skew_s=SKEW_S, machine=machine, clock=clock_for(machine)
+        )
+
+    def forget(name: str) -> None:
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute("DELETE FROM headrace_lease WHERE name = %s", (name,))
+
+    return Backend("postgres", opened, forget, has_clock=True)
 
 
 def in_bucket(name: str, url: str) -> Backend:

@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -21,8 +21,9 @@ from tests.services_fixtures import (
     running,
     seaweed_url,
 )
+from tests.support.postgres import postgres, postgres_url
 
-__all__ = ["seaweed_url"]
+__all__ = ["postgres", "postgres_url", "seaweed_url"]
 
 pytestmark = [pytest.mark.services, pytest.mark.slow]
 
@@ -53,10 +54,12 @@ def in_moto(request: pytest.FixtureRequest) -> Iterator[str]:
         yield f"s3://{BUCKET}/crowd?region=us-east-1&endpoint_url={url}"
 
 
-Place = Callable[[pytest.FixtureRequest], "contextmanager[str]"]
+@contextmanager
+def in_postgres(request: pytest.FixtureRequest) -> Iterator[str]:
+    yield request.getfixturevalue("postgres_url")
 
 
-@pytest.fixture(params=[in_seaweed, in_moto])
+@pytest.fixture(params=[in_seaweed, in_moto, in_postgres])
 def location(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", ACCESS_KEY)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET_KEY)

@@ -15,7 +15,6 @@ import urllib.request
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from uuid import uuid4
@@ -35,9 +34,8 @@ from headrace.leases import (
     NewerLeases,
     open_leases,
 )
-from headrace.leases.machine import THIS_MACHINE, Liveness
-from headrace.leases.model import Process
 from tests.services_fixtures import moto_url  # noqa: F401
+from tests.support.elsewhere import Elsewhere
 
 pytestmark = pytest.mark.services
 
@@ -281,25 +279,6 @@ def test_a_listing_of_many_pages(store: DynamoLeases, monkeypatch: pytest.Monkey
     scan = store._client().scan
     monkeypatch.setattr(store._client(), "scan", lambda **kw: scan(**kw, Limit=3))
     assert [state.name for state in store.list()] == [f"n{n}" for n in range(7)]
-
-
-class Elsewhere:
-    """Another machine, with a clock of its own."""
-
-    def __init__(self, host: str, ahead_s: float) -> None:
-        self.host, self.ahead_s = host, ahead_s
-
-    def now(self) -> datetime:
-        return datetime.now(UTC) + timedelta(seconds=self.ahead_s)
-
-    def boot_s(self) -> float:
-        return THIS_MACHINE.boot_s() + 1e6
-
-    def me(self) -> Process:
-        return Process(host=self.host, pid=1, boot_id=f"boot-{self.host}")
-
-    def liveness(self, process: Process, *, one_machine: bool) -> Liveness:
-        return Liveness.UNKNOWN
 
 
 def on(host: str, ahead_s: float, store: DynamoLeases, proxy: Proxy) -> DynamoLeases:

@@ -22,8 +22,7 @@ from headrace.leases import (
     S3Leases,
 )
 from headrace.leases.clock import SERVERS_APART_S
-from headrace.leases.machine import THIS_MACHINE, Liveness
-from headrace.leases.model import Process
+from headrace.leases.machine import THIS_MACHINE
 from tests.s3_proxy import Answer, S3Proxy, s3_proxy
 from tests.services_fixtures import (  # noqa: F401
     BUCKET,
@@ -33,6 +32,7 @@ from tests.services_fixtures import (  # noqa: F401
     seaweed_url,
     settings_for,
 )
+from tests.support.elsewhere import Elsewhere
 
 pytestmark = pytest.mark.services
 
@@ -179,25 +179,6 @@ def test_no_such_bucket(seaweed_url: str) -> None:  # noqa: F811
     store = S3Leases("missing", "", settings_for(seaweed_url))
     with pytest.raises(LeaseStoreMisconfigured, match="no such bucket"):
         store.acquire(NAME, run_id="one", ttl_s=60)
-
-
-class Elsewhere:
-    """Another machine, with a clock of its own."""
-
-    def __init__(self, host: str, ahead_s: float) -> None:
-        self.host, self.ahead_s = host, ahead_s
-
-    def now(self) -> datetime:
-        return datetime.now(UTC) + timedelta(seconds=self.ahead_s)
-
-    def boot_s(self) -> float:
-        return THIS_MACHINE.boot_s() + self.ahead_s
-
-    def me(self) -> Process:
-        return Process(host=self.host, pid=1, boot_id=f"boot-{self.host}")
-
-    def liveness(self, process: Process, *, one_machine: bool) -> Liveness:
-        return Liveness.UNKNOWN
 
 
 @pytest.mark.parametrize("ahead_s", [-3600.0, 3600.0])

@@ -31,6 +31,17 @@ def test_a_bucket() -> None:
     assert open_leases("s3://lake").where == "s3://lake/_leases"
 
 
+def test_a_database() -> None:
+    store = open_leases("postgresql://user:secret-word@127.0.0.1:1/prefect")
+    assert store.where == "postgres://user@127.0.0.1:1/prefect"
+
+
+def test_a_password_is_not_repeated() -> None:
+    with pytest.raises(ConfigurationError, match="is no place for leases") as caught:
+        open_leases("postgre://user:secret-word@host/db?password=secret-word")
+    assert "secret-word" not in str(caught.value)
+
+
 @pytest.mark.parametrize(
     "location",
     [
