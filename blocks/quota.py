@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from prefect.blocks.core import Block
 from pydantic import Field
 
-from headrace.quota import BreakerConfig, Gate, QuotaConfig, open_gate, parse_rates
+from headrace.quota import (
+    BreakerConfig,
+    Gate,
+    KeyPool,
+    PoolKey,
+    QuotaConfig,
+    open_gate,
+    open_key_pool,
+    parse_rates,
+)
 
 
 class Quota(Block):
@@ -50,12 +60,31 @@ class Quota(Block):
             ConfigurationError: rates that contradict each other, or those in use by others.
             StateError: the state cannot be used; no permit is given then.
         """
-        config = QuotaConfig(
+        return open_gate(folder, self._config(name), self._breaker(), outage_limit_s)
+
+    def key_pool(
+        self,
+        folder: Path,
+        name: str,
+        keys: Sequence[PoolKey],
+        *,
+        outage_limit_s: float | None = None,
+    ) -> KeyPool:
+        """As `gate`, of a source that gives each of these keys the rates.
+
+        Raises:
+            ConfigurationError, StateError: as `gate`, or a key that cannot be used beside others.
+        """
+        return open_key_pool(folder, self._config(name), keys, self._breaker(), outage_limit_s)
+
+    def _breaker(self) -> BreakerConfig:
+        return BreakerConfig(failures=self.breaker_failures, cooldown_s=self.breaker_cooldown_s)
+
+    def _config(self, name: str) -> QuotaConfig:
+        return QuotaConfig(
             name=name,
             rates=parse_rates(self.rates),
             burst=self.burst,
             anchor_cap_ms=self.anchor_cap_ms,
             margin_ms=self.margin_ms,
         )
-        breaker = BreakerConfig(failures=self.breaker_failures, cooldown_s=self.breaker_cooldown_s)
-        return open_gate(folder, config, breaker, outage_limit_s=outage_limit_s)

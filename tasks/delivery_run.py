@@ -19,7 +19,6 @@ from headrace.logs.redaction import hide
 from headrace.quota import (
     BreakerConfig,
     Gate,
-    KeyChange,
     KeyPool,
     PoolKey,
     QuotaConfig,
@@ -31,7 +30,7 @@ from headrace.run.progress import Bar
 from headrace.settings import Settings
 from headrace.stopping import Ending, StopEvent
 from headrace.wire.transport import Transport, quota_name
-from tasks.events import emit_breaker_change, emit_key_change
+from tasks.events import emit_breaker_change
 from tasks.kernel import QuotaRun, announce, opening, registered
 
 
@@ -90,17 +89,6 @@ class DeliveryRun(QuotaRun[SendRequest]):
     resumed: int = 0
     lines: list[BenchmarkLine] = field(default_factory=list)
 
-    def key_changed(self, change: KeyChange) -> None:
-        """Say which key was set aside or is used again, and what the keys left allow."""
-        if change.usable:
-            self.say(f"key {change.label} is used again")
-        else:
-            self.say(
-                f"key {change.label} was refused (status {change.status}): it is tried again in "
-                f"{change.pause_s:.0f} s, the other keys go on"
-            )
-        emit_key_change(change)
-
 
 @contextmanager
 def open_delivery(request: SendRequest) -> Iterator[DeliveryRun]:
@@ -133,14 +121,11 @@ def open_delivery(request: SendRequest) -> Iterator[DeliveryRun]:
         ending, breaking = Ending(begun.stop), StopEvent()
         permits = _open_permits(request, settings, keys)
         opened.callback(permits.close)
-        gate = permits.server if isinstance(permits, KeyPool) else permits
-        gate.on_breaker_change(emit_breaker_change)
+        permits.on_breaker_change(emit_breaker_change)
         transport = Transport(request.base_url, max_connections=request.in_flight, stop=breaking)
         opened.callback(transport.close)
         transport.check_reachable()
         client = KeyedClient(transport, permits, stop=ending.stop)
-        per_key = min((rate.per_second for rate in permits.config.rates), default=None)
-        per_s = None if per_key is None else per_key * max(1, len(keys))
         delivery = Delivery(
             journal,
             client,
@@ -149,7 +134,7 @@ def open_delivery(request: SendRequest) -> Iterator[DeliveryRun]:
             capacity=request.capacity,
             workers=request.in_flight,
             most_tries=request.tries,
-            per_s=per_s,
+            per_s=lambda: permits.per_s,
         )
         run = DeliveryRun(
             id=begun.run_id,
@@ -160,9 +145,9 @@ def open_delivery(request: SendRequest) -> Iterator[DeliveryRun]:
                 request.count, request.seconds, lambda: delivery.line(closes=False)
             ),
             client=client,
-            gate=gate,
-            rates=f"{len(keys)} keys at {request.rate}" if keys else request.rate,
-            per_s=per_s,
+            gate=permits,
+            rates=permits.described,
+            per_s=permits.per_s,
             journal=journal,
             delivery=delivery,
             ending=ending,

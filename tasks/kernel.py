@@ -38,13 +38,14 @@ from headrace.metrics import publishing
 from headrace.metrics.meter import Meter
 from headrace.metrics.publisher import PATIENCE_S
 from headrace.metrics.requests import ClientStats, RequestMetrics
-from headrace.quota import Gate
+from headrace.quota import Gate, KeyChange, KeyPool
 from headrace.run.parameters import Parameters
 from headrace.run.progress import Progress
 from headrace.run.report import Costs, QuotaUse, Report, Status, duration, log_end
 from headrace.settings import Settings, load_settings
 from headrace.signals import stop_on_signals
 from headrace.stopping import StopEvent
+from tasks.events import emit_key_change
 from tasks.logs import logs_of_run
 
 log = logging.getLogger(__name__)
@@ -107,13 +108,13 @@ class QuotaRun(PipelineRun[RequestType]):
 
     Attributes:
         client: sends them.
-        gate: gives their permits.
+        gate: gives their permits; of one quota, or of several keys.
         rates: what the quota allows, in words.
         per_s: the mean rate that it sustains, in requests a second; None for no limit.
     """
 
     client: Client
-    gate: Gate
+    gate: Gate | KeyPool
     rates: str
     per_s: float | None
 
@@ -126,15 +127,31 @@ class QuotaRun(PipelineRun[RequestType]):
 
     def status_words(self) -> list[str]:
         """Requests a second against the quota, time left, and what the run waits for."""
-        parts = [f"{self.client.stats.requests / self.elapsed_s:.1f} requests/s of {self.rates}"]
-        waits = self.gate.waiting_for()
+        gate, sent = self.gate, self.client.stats.requests
+        # What the keys allow that are not set aside.
+        rates, per_s = self.rates, self.per_s
+        if isinstance(gate, KeyPool):
+            rates, per_s = gate.described, gate.per_s
+        parts = [f"{sent / self.elapsed_s:.1f} requests/s of {rates}"]
+        waits = gate.waiting_for()
         # Nothing is known of how long an outage lasts.
-        eta_s = None if waits == "breaker" else self.progress.eta_s(self.per_s)
+        eta_s = None if waits == "breaker" else self.progress.eta_s(per_s)
         if eta_s is not None:
             parts.append(f"{duration(eta_s)} left")
         if waits:
             parts.append(f"waiting for the {waits}")
         return parts
+
+    def key_changed(self, change: KeyChange) -> None:
+        """Say which key was set aside or is used again."""
+        if change.usable:
+            self.say(f"key {change.label} is used again")
+        else:
+            self.say(
+                f"key {change.label} was refused (status {change.status}): it is tried again in "
+                f"{change.pause_s:.0f} s, the other keys go on"
+            )
+        emit_key_change(change)
 
     def publish_requests(self, meter: Meter, kind: str) -> RequestMetrics:
         """Feed the meter from the client and the breaker until the end of the run.

@@ -121,7 +121,7 @@ def open_extraction(request: ExtractRequest) -> Iterator[Extraction]:
             folders=folders,
             progress=progress,
             ending=ending,
-            per_s=min((rate.per_second for rate in gate.config.rates), default=None),
+            per_s=gate.per_s,
             listener=_EventEmitter(),
         )
         checkpoints = BlockTypeCheckpoints(str(path), stop=stop)

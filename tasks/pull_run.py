@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from pydantic import SecretStr
 
 from blocks.checkpoint import BlockCheckpoints
+from blocks.quota import Quota
 from blocks.resolve import exchange_of, lake_of, quota_of
 from headrace.exchange.planning import Sizing
+from headrace.exchange.signing import Credentials
 from headrace.exchange.source import Source
 from headrace.extras import require
 from headrace.lake import RawLake
@@ -23,6 +28,7 @@ from headrace.pull.memory import MemoryBudget
 from headrace.pull.metrics import PullMetrics
 from headrace.pull.report import ProductReceipt
 from headrace.pull.request import MAX_IN_FLIGHT, PullRequest
+from headrace.quota import Gate, KeyPool, PoolKey
 from headrace.run.progress import RunProgress
 from headrace.stopping import StopEvent
 from headrace.wire.transport import quota_name
@@ -147,8 +153,8 @@ def open_run(request: PullRequest) -> Iterator[Run]:
         require("unified")
     exchange = exchange_of(request.base_url)
     credentials = exchange.credentials()
-    if credentials is not None:
-        hide(credentials.secret, credentials.passphrase)
+    for each in credentials:
+        hide(each.key, each.secret, each.passphrase)
     with opening() as begun:
         settings, stop, opened = begun.settings, begun.stop, begun.resources
         quota = quota_of(request.rate, breaker_cooldown_s=settings.breaker_cooldown_s)
@@ -156,7 +162,7 @@ def open_run(request: PullRequest) -> Iterator[Run]:
         chosen = to_fetch(request, lake.store, EXCHANGE)
         request = request.of(chosen.products)
         host = quota_name(exchange.base_url)
-        gate = quota.gate(settings.quota_folder, host, outage_limit_s=request.outage_limit_s)
+        gate = _open_permits(quota, settings.quota_folder, host, credentials, request)
         opened.callback(gate.close)
         gate.on_breaker_change(emit_breaker_change)
         client = exchange.open_source(gate, max_connections=MAX_IN_FLIGHT, stop=stop)
@@ -176,9 +182,11 @@ def open_run(request: PullRequest) -> Iterator[Run]:
             listings=Listings(raw, request.products),
             progress=pull_progress(),
             stop=stop,
-            rates=quota.rates,
-            per_s=min((rate.per_second for rate in gate.config.rates), default=None),
+            rates=gate.described if isinstance(gate, KeyPool) else quota.rates,
+            per_s=gate.per_s,
         )
+        if isinstance(gate, KeyPool):
+            gate.on_key_change(run.key_changed)
         run.checkpoints.read_together(EXCHANGE, request.products)
         run.progress.places = run.in_flight
         opened.enter_context(registered(run))
@@ -194,3 +202,18 @@ def open_run(request: PullRequest) -> Iterator[Run]:
             run.listeners.append(metrics.on_event)
             run.on_end.append(metrics.ended)
         yield run
+
+
+def _open_permits(
+    quota: Quota,
+    folder: Path,
+    host: str,
+    credentials: Sequence[Credentials],
+    request: PullRequest,
+) -> Gate | KeyPool:
+    """The quota of the host, or those of its API keys where there are several."""
+    limit_s = request.outage_limit_s
+    if len(credentials) < 2:
+        return quota.gate(folder, host, outage_limit_s=limit_s)
+    keys = [PoolKey(str(place), SecretStr(own.key)) for place, own in enumerate(credentials, 1)]
+    return quota.key_pool(folder, host, keys, outage_limit_s=limit_s)

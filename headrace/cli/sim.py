@@ -86,8 +86,8 @@ def exchange(
     config: Annotated[
         Path | None,
         typer.Option(
-            help="JSON file of products, seed, now_s, latency, limits, faults, keys, port; "
-            "options replace its values, products, limits and faults come on top.",
+            help="JSON file of products, seed, now_s, latency, limits, faults, keys, key_limits, "
+            "port; options replace its values, products, limits and faults come on top.",
             exists=True,
             dir_okay=False,
         ),

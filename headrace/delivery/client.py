@@ -20,9 +20,9 @@ from headrace.run.report import Row
 from headrace.stopping import StopEvent
 from headrace.wire.client import HttpClient, Request, RetryPolicy
 from headrace.wire.exceptions import (
-    AccessDenied,
     BadAnswer,
     ConnectionFailed,
+    KeyRefused,
     LocalFailure,
     PutOff,
     RequestError,
@@ -45,10 +45,6 @@ class NonceRefused(TransientError):
 
 class Expired(Exception):
     """The time to live of a request was over before it left."""
-
-
-class KeyRefused(AccessDenied, TransientError):
-    """The server refuses the key: another one, or the same one later, may be taken."""
 
 
 class KeyMissing(ConfigurationError):

@@ -54,7 +54,7 @@ class Delivery:
         capacity: requests that wait in this process.
         workers: requests that are under way at once, waiting for a permit or in flight.
         most_tries: attempts of one request.
-        per_s: permits a second; None if they are not limited.
+        per_s: says how many permits a second there are now; None if they are not limited.
         clock: monotonic seconds, as the journal's and the client's.
 
     Attributes:
@@ -72,7 +72,7 @@ class Delivery:
         capacity: int = 500,
         workers: int = 32,
         most_tries: int = MOST_TRIES,
-        per_s: float | None = None,
+        per_s: Callable[[], float | None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._journal = journal
@@ -203,7 +203,8 @@ class Delivery:
         if left_s is None:
             return True
         waiting = sum(not each.left for each in list(self._under_way.values()))
-        return left_s > (_ROOM * waiting / self._per_s if self._per_s else 0.0)
+        per_s = self._per_s()
+        return left_s > (_ROOM * waiting / per_s if per_s else 0.0)
 
     def _try(self, pending: Pending) -> None:
         pending.left = False

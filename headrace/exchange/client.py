@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote
 
@@ -19,10 +19,17 @@ from headrace.exchange.pages import (
 )
 from headrace.exchange.proof import Check, unchecked
 from headrace.exchange.signing import Credentials, sign
-from headrace.quota import Admission, Gate, KeyAdmission, Lane, OutageError
+from headrace.quota import Admission, Gate, KeyAdmission, KeyPool, KeysRefused, Lane, OutageError
+from headrace.quota.keys import REFUSALS
 from headrace.stopping import Ending, StopEvent, Stopped
 from headrace.wire.client import Answer, HttpClient, Request, RetryPolicy, is_of_server
-from headrace.wire.exceptions import BadAnswer, RefusedThroughout, RequestError, TransientError
+from headrace.wire.exceptions import (
+    BadAnswer,
+    KeyRefused,
+    RefusedThroughout,
+    RequestError,
+    TransientError,
+)
 from headrace.wire.transport import Response, Transport
 
 #: Requests that refuse the caller, with none answered in between, until no other is sent.
@@ -60,9 +67,10 @@ class ExchangeClient(HttpClient):
 
     Args:
         transport: sends one request.
-        gate: the quota and the breaker, asked before each attempt.
+        gate: the quota and the breaker, or the keys', asked before each attempt.
         policy: attempts and pauses.
-        credentials: signs requests when given.
+        credentials: sign requests when given: with a pool of keys, those of the key that the
+            permit names (its secret is their `key`), else the first.
         stop: looked at before each attempt and during each pause.
 
     Attributes:
@@ -73,14 +81,15 @@ class ExchangeClient(HttpClient):
     def __init__(
         self,
         transport: Transport,
-        gate: Gate,
+        gate: Gate | KeyPool,
         *,
         policy: RetryPolicy | None = None,
-        credentials: Credentials | None = None,
+        credentials: Sequence[Credentials] = (),
         stop: StopEvent | None = None,
     ) -> None:
         super().__init__(transport, gate, policy or RetryPolicy())
-        self._credentials = credentials
+        self._first = next(iter(credentials), None)
+        self._credentials = {each.key: each for each in credentials}
         self.ending = Ending(stop or StopEvent())
         # Reading a page is a dozen calls that release the GIL for an instant. Several threads at
         # it take it from each other at every one of them, which costs a seventh of all the CPU.
@@ -170,9 +179,21 @@ class ExchangeClient(HttpClient):
         """See that it is an answer of the exchange, with any values."""
         self._read(response, lambda body: decode_outline(body, product="", after=None))
 
-    def headers(self, request: Request) -> Mapping[str, str]:
-        """The signature, made per attempt, since it covers the time."""
-        return sign(self._credentials, "GET", request.path) if self._credentials else {}
+    def outgoing(
+        self, request: Request, admission: Admission | KeyAdmission
+    ) -> tuple[str, Mapping[str, str], bytes | None]:
+        """With the signature, made per attempt, since it covers the time."""
+        who = self._first
+        if isinstance(admission, KeyAdmission):
+            who = self._credentials[admission.key.secret.get_secret_value()]
+        return request.path, sign(who, "GET", request.path) if who else {}, None
+
+    def goes_again_at_once(self, request: Request, error: RequestError) -> bool:
+        """See `HttpClient.goes_again_at_once`; a refused key is set aside, and another one asks."""
+        if isinstance(error, KeyRefused):
+            self.stats.retried()
+            return True
+        return super().goes_again_at_once(request, error)
 
     def is_outage(self, request: Request, error: TransientError) -> bool:
         """Whether the server fails what is known to work, too, so that it is not this request.
@@ -224,7 +245,7 @@ class ExchangeClient(HttpClient):
         )
         try:
             return self.ask(request, lambda response: self._read(response, decode))
-        except OutageError as error:
+        except (OutageError, KeysRefused) as error:
             self.ending.end(error)
             raise
         except Stopped:
@@ -237,6 +258,8 @@ class ExchangeClient(HttpClient):
 
     def _read(self, response: Response, decode: Callable[[bytes], Answer]) -> Answer:
         if refused := refusal(response):
+            if isinstance(self._gate, KeyPool) and response.status in REFUSALS:
+                raise KeyRefused(refused.problem, status=response.status, hint=refused.hint)
             raise refused
         with self._reading:
             return decode(response.body)

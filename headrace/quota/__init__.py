@@ -11,8 +11,8 @@ Read the modules in this order. The way of one request:
    more than its limit is here. `timing` says when the next slot can lie.
 6. `breaker`: the state machine of the circuit breaker; `breaker_file` shares its state.
 
-`key_pool` has a gate for each of several API keys; a request gets the key whose slot comes
-first.
+`key_pool` has a gate for each of several API keys (`keys`); a request gets the key whose slot comes
+first. `delays` is what answers show of arrivals, where requests of a key carry nonces.
 
 What happens after the answer, and around it: `feedback` (headers and answers 429, and how they slow
 a quota down), `register` (the processes and their rates), `status` (reading all of it from
@@ -37,7 +37,8 @@ if TYPE_CHECKING:
         RatesError,
     )
     from headrace.quota.gate import Admission, Gate, open_gate
-    from headrace.quota.key_pool import KeyAdmission, KeyChange, KeyPool, PoolKey, open_key_pool
+    from headrace.quota.key_pool import KeyAdmission, KeyPool, open_key_pool
+    from headrace.quota.keys import KeyChange, PoolKey
     from headrace.quota.lanes import Lane
     from headrace.quota.rates import QuotaRate, format_rates, parse_rates
 
@@ -77,7 +78,8 @@ __getattr__ = deferred(
             "KeysRefused OutageError PermitTimeout QuotaUnavailable RatesConflict RatesError"
         ),
         "gate": "Admission Gate open_gate",
-        "key_pool": "KeyAdmission KeyChange KeyPool PoolKey open_key_pool",
+        "key_pool": "KeyAdmission KeyPool open_key_pool",
+        "keys": "KeyChange PoolKey",
         "lanes": "Lane",
         "rates": "QuotaRate format_rates parse_rates",
     },

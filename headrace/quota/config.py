@@ -97,6 +97,11 @@ class QuotaConfig(_Settings):
         return not self.rates
 
     @property
+    def per_s(self) -> float | None:
+        """The mean rate that it sustains, in requests a second; None for no limit."""
+        return min((rate.per_second for rate in self.rates), default=None)
+
+    @property
     def signature(self) -> str:
         """What all users of one quota must agree on."""
         burst = "" if self.burst is None else f" burst {self.burst}"

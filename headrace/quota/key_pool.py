@@ -20,82 +20,38 @@ enough. After its cooldown one request tries it, in the whole system, and takes 
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 
-from pydantic import SecretStr
-
-from headrace.errors import ConfigurationError
-from headrace.quota.breaker import Pass, Phase
-from headrace.quota.breaker_file import BreakerChange
+from headrace.quota.breaker import Phase
+from headrace.quota.breaker_file import BreakerChange, Listener
 from headrace.quota.clock import MS, NS, Clock
 from headrace.quota.config import BreakerConfig, BufferConfig, QuotaConfig
 from headrace.quota.delays import DelaySpread
-from headrace.quota.exceptions import KeysRefused, PermitTimeout, RatesConflict
+from headrace.quota.exceptions import KeysRefused, PermitTimeout
+from headrace.quota.feedback import Cause
 from headrace.quota.gate import Gate
+from headrace.quota.keys import REFUSALS, KeyChange, KeyGate, KeyListener, PoolKey, check_keys
 from headrace.quota.lanes import Lane
 from headrace.quota.queue import ThreadQueue
-from headrace.quota.rates import QuotaRate
+from headrace.quota.rates import format_rates
 from headrace.quota.request import Request
-from headrace.quota.session import Permit, Session
+from headrace.quota.session import Permit
 from headrace.stopping import StopEvent
 
 log = logging.getLogger(__name__)
 
-REFUSALS = (401, 403)
 _ORDERED_AHEAD_MS = 5.0
+#: How often it is looked up which keys are set aside, where that is asked for each request.
+_LOOK_EVERY = NS
 #: Keys that come back within this time are waited for when there is no other.
 _SOON = NS
-
-
-@dataclass(frozen=True, slots=True)
-class PoolKey:
-    """One API key.
-
-    Args:
-        label: what events, log lines and errors call it.
-        secret: the key itself; never shown.
-        rates: what the server allows it; None for the rates of the pool.
-    """
-
-    label: str
-    secret: SecretStr
-    rates: tuple[QuotaRate, ...] | None = None
-
-    @property
-    def id(self) -> str:
-        """A digest of the key, which stands for it in the names of files."""
-        secret = self.secret.get_secret_value().encode()
-        return hashlib.blake2b(secret, digest_size=6, person=b"headrace-key").hexdigest()
-
-
-@dataclass(frozen=True, slots=True)
-class KeyChange:
-    """A key was set aside, or is used again.
-
-    Attributes:
-        quota: the pool's name.
-        label: the key's.
-        usable: whether requests get it now.
-        status: of the answer that refused it; None where it is used again.
-        pause_s: after how many seconds it is tried again; 0 where it is used again.
-    """
-
-    quota: str
-    label: str
-    usable: bool
-    status: int | None
-    pause_s: float
-
-
-KeyListener = Callable[[KeyChange], object]
 
 
 def open_key_pool(
@@ -130,7 +86,7 @@ def open_key_pool(
         RatesConflict: live processes use a key with other rates.
         QuotaUnavailable: the folder or a file cannot be used.
     """
-    _check(config, keys)
+    check_keys(config, keys)
     if ordered:
         # A booking that is waited for reserves a guard in front of the next one of its key, so
         # none is made before its moment is near.
@@ -140,100 +96,6 @@ def open_key_pool(
     return KeyPool(
         folder, config, keys, breaker or BreakerConfig(), outage_limit_s, cooldown_s, clock, wall
     )
-
-
-def _check(config: QuotaConfig, keys: Sequence[PoolKey]) -> None:
-    if not keys:
-        raise ConfigurationError(
-            f"quota {config.name!r} has no API key", hint="Add a key, or use it without a pool"
-        )
-    labels: dict[str, str] = {}
-    for key in keys:
-        if not key.secret.get_secret_value():
-            raise ConfigurationError(f"quota {config.name!r}: API key {key.label!r} is empty")
-        if key.label in labels.values():
-            raise ConfigurationError(
-                f"quota {config.name!r}: two API keys are labelled {key.label!r}",
-                hint="Give each a label of its own",
-            )
-        if (other := labels.setdefault(key.id, key.label)) != key.label:
-            raise ConfigurationError(
-                f"quota {config.name!r}: {other!r} and {key.label!r} are the same API key",
-                hint="Remove one of them: the server counts both as one",
-            )
-        if not (config.rates if key.rates is None else key.rates):
-            raise ConfigurationError(
-                f"quota {config.name!r}: API key {key.label!r} has no rates",
-                hint="Say what the server allows it, for example 20/s",
-            )
-
-
-class _KeySession(Session):
-    """A session whose breaker looks at what an answer says about the key, not about the server."""
-
-    def _judge(self, given: Pass, status: int, request: int | None) -> None:
-        if status in REFUSALS:
-            self.breaker.failed(given, request)
-        elif status >= 500:
-            self.breaker.dropped(given)
-        else:
-            self.breaker.succeeded(given)
-
-
-class _KeyGate(Gate):
-    """The quota of one key, and what its process expects of it.
-
-    Attributes:
-        key: the key.
-        next_at: its next slot can hardly come earlier, in nanoseconds of the clock.
-        used: when it last gave a permit, to spread requests over keys that are all free.
-        refused: the status of the latest answer that refused it.
-    """
-
-    _session_class = _KeySession
-
-    def __init__(
-        self,
-        key: PoolKey,
-        folder: Path,
-        config: QuotaConfig,
-        breaker: BreakerConfig,
-        clock: Clock | None,
-        delays: DelaySpread,
-    ) -> None:
-        self.key = key
-        self._quota = config.name
-        self._delays = delays
-        self.next_at = self.used = 0
-        self.refused: int | None = None
-        rates = config.rates if key.rates is None else key.rates
-        own = config.model_copy(update={"name": f"{config.name}.{key.id}", "rates": rates})
-        try:
-            super().__init__(folder, own, breaker, None, clock)
-        except RatesConflict as error:
-            raise RatesConflict(
-                self._title, error.path, error.recorded, error.wanted, error.pids
-            ) from error
-        each = max(rate.interval_ms * MS // rate.limit for rate in rates)
-        self._distance = each if own.buffer is not None else 0
-
-    @property
-    def _title(self) -> str:
-        return f"{self._quota}, key {self.key.label}"
-
-    def _open(self) -> Session:
-        session = super()._open()
-        session.delays = self._delays  # the same server, whatever the key
-        return session
-
-    def booked(self, at: int) -> None:
-        """Note that this process booked a slot."""
-        self.next_at = self.used = at
-        self.next_at += self._distance
-
-    def set_aside(self, until: int) -> None:
-        """Note that it gives no permit before; it is the first to be tried then."""
-        self.next_at, self.used = until, 0
 
 
 class KeyPool:
@@ -262,17 +124,18 @@ class KeyPool:
         self.server = Gate(folder, server, breaker, outage_limit_s, clock)
         self.clock = self.server.clock
         refusal = BreakerConfig(failures=1, successes=1, cooldown_s=cooldown_s)
-        self._keys: list[_KeyGate] = []
+        self._keys: list[KeyGate] = []
         delays = DelaySpread()
         try:
             for key in keys:
-                gate = _KeyGate(key, folder, config, refusal, clock, delays)
+                gate = KeyGate(key, folder, config, refusal, clock, delays)
                 self._keys.append(gate)
                 gate.on_breaker_change(partial(self._changed, gate))
         except BaseException:
             self.close()
             raise
         self._ahead = int(config.ahead_ms * MS)
+        self._looked: tuple[int, list[KeyGate]] = 0, self._keys
         self._pid = os.getpid()
         self._queue = ThreadQueue(self.clock.now, self._ahead)
 
@@ -297,17 +160,39 @@ class KeyPool:
         )
         return KeyAdmission(self, asked)
 
+    @property
+    def per_s(self) -> float | None:
+        """The mean rate that the keys sustain that are not set aside, in requests a second."""
+        now, (looked_at, usable) = self.clock.now(), self._looked
+        if now - looked_at > _LOOK_EVERY:
+            usable = [gate for gate in self._keys if gate.usable]
+            self._looked = now, usable
+        return sum(gate.config.per_s or 0.0 for gate in usable)
+
+    @property
+    def described(self) -> str:
+        """How many keys there are and at which rates, as in `4 of 5 keys at 20/s`."""
+        usable, count = len(self.usable_keys()), len(self._keys)
+        rates = " or ".join(dict.fromkeys(format_rates(gate.config.rates) for gate in self._keys))
+        of = "" if usable == count else f"{usable} of "
+        return f"{of}{count} key{'' if count == 1 else 's'} at {rates}"
+
+    def waiting_for(self) -> Cause | None:
+        """What threads of this process wait for just now, the breaker first; cheap."""
+        causes = [gate.waiting_for() for gate in (self.server, *self._keys)]
+        return "breaker" if "breaker" in causes else "quota" if "quota" in causes else None
+
+    def on_breaker_change(self, listener: Listener) -> None:
+        """Have `listener` called with every `BreakerChange` of the server's breaker."""
+        self.server.on_breaker_change(listener)
+
     def on_key_change(self, listener: KeyListener) -> None:
         """Have `listener` called with every `KeyChange` that this process makes."""
         self._listeners.append(listener)
 
     def usable_keys(self) -> list[str]:
         """The labels of the keys that are not set aside."""
-        return [
-            gate.key.label
-            for gate in self._keys
-            if gate.session.breaker.state().phase is Phase.CLOSED
-        ]
+        return [gate.key.label for gate in self._keys if gate.usable]
 
     def close(self) -> None:
         """Sign off and close the files."""
@@ -322,7 +207,7 @@ class KeyPool:
 
     # -- on the way out -------------------------------------------------------------------------
 
-    def acquire(self, request: Request) -> tuple[Permit, _KeyGate, Permit]:
+    def acquire(self, request: Request) -> tuple[Permit, KeyGate, Permit]:
         """Wait until a request may leave: the server's permit, the key, and its permit."""
         server = self.server.session
         while True:
@@ -341,7 +226,7 @@ class KeyPool:
             gate.session.give_back(permit)
             server.give_back(given)
 
-    def _take(self, request: Request) -> tuple[_KeyGate, Permit] | None:
+    def _take(self, request: Request) -> tuple[KeyGate, Permit] | None:
         """A permit of the key whose slot comes first; None if that was set aside meanwhile."""
         queue = self._this_queue()
         if not queue.try_enter(request.lane):
@@ -385,7 +270,7 @@ class KeyPool:
             if inside:
                 queue.leave(request.lane, 0)
 
-    def _usable(self, usable: list[_KeyGate], request: Request) -> list[_KeyGate]:
+    def _usable(self, usable: list[KeyGate], request: Request) -> list[KeyGate]:
         """The keys to choose from; waits for one that comes back soon when there is none."""
         if usable:
             return usable
@@ -408,7 +293,7 @@ class KeyPool:
 
     # -- on the way back ------------------------------------------------------------------------
 
-    def _changed(self, gate: _KeyGate, change: BreakerChange) -> None:
+    def _changed(self, gate: KeyGate, change: BreakerChange) -> None:
         if change.after is Phase.HALF_OPEN:
             return
         usable = change.after is Phase.CLOSED
@@ -437,7 +322,7 @@ class KeyAdmission:
     def __init__(self, pool: KeyPool, request: Request) -> None:
         self._pool = pool
         self._request = request
-        self._taken: tuple[Permit, _KeyGate, Permit] | None = None
+        self._taken: tuple[Permit, KeyGate, Permit] | None = None
         self._key: PoolKey | None = None
 
     def __enter__(self) -> KeyAdmission:
@@ -447,10 +332,10 @@ class KeyAdmission:
     async def __aenter__(self) -> KeyAdmission:
         session = self._pool.server.session
 
-        def acquire(stop: StopEvent) -> tuple[Permit, _KeyGate, Permit]:
+        def acquire(stop: StopEvent) -> tuple[Permit, KeyGate, Permit]:
             return self._pool.acquire(replace(self._request, stop=stop))
 
-        def give_back(taken: tuple[Permit, _KeyGate, Permit]) -> None:
+        def give_back(taken: tuple[Permit, KeyGate, Permit]) -> None:
             given, gate, permit = taken
             gate.session.give_back(permit)
             session.give_back(given)
@@ -458,7 +343,7 @@ class KeyAdmission:
         self._entered(await session.threads.run(acquire, give_back))
         return self
 
-    def _entered(self, taken: tuple[Permit, _KeyGate, Permit]) -> None:
+    def _entered(self, taken: tuple[Permit, KeyGate, Permit]) -> None:
         self._taken, self._key = taken, taken[1].key
 
     @property
@@ -563,6 +448,6 @@ class KeyAdmission:
     ) -> None:
         self.__exit__(kind, error, traceback)
 
-    def _done(self) -> tuple[Permit, _KeyGate, Permit] | None:
+    def _done(self) -> tuple[Permit, KeyGate, Permit] | None:
         taken, self._taken = self._taken, None
         return taken

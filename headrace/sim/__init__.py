@@ -26,7 +26,8 @@ benches: no shared interpreter lock); both take the same arguments and have the 
 Keyword arguments (fields of `ExchangeSettings`): `seed`, `now` (aware datetime of the newest
 trades), `latency` (`LogNormal(p50=3, p95=5)` or `"lognormal:p50=3,p95=5"`), `limits`
 (`TokenBucket(rate_per_s=10, burst=15, retry_after="seconds")`, `SlidingWindow(requests=10,
-per_s=1)`), `faults`, `keys` (`ApiKey`), `port`; in process also `clock`.
+per_s=1)`), `faults`, `keys` (`ApiKey`), `key_limits` (of each key), `port`; in process also
+`clock`.
 
 `History`: `exists(id)`, `trade(id)`, `ids(lo, hi)`, `count(lo, hi)`, `columns(lo, hi)`, bounds
 inclusive. It does not end at the newest id: ask `newest_id` for where the tape stands. Rows follow

@@ -35,6 +35,7 @@ class ExchangeSettings(BaseModel):
         limits: rate limits, all of which hold; none by default.
         faults: in force from the start.
         keys: when given, only requests signed with one of them are answered.
+        key_limits: rate limits of each key, for requests that are signed with it.
         clock_ahead_s: by how much its clock is ahead of this machine's, for dates and signatures.
         port: on 127.0.0.1; 0 for any that is free.
     """
@@ -48,6 +49,7 @@ class ExchangeSettings(BaseModel):
     limits: tuple[Limit, ...] = ()
     faults: tuple[Annotated[Fault, or_text(parse_fault)], ...] = ()
     keys: tuple[ApiKey, ...] = ()
+    key_limits: tuple[Limit, ...] = ()
     clock_ahead_s: float = Field(default=0.0, allow_inf_nan=False)
     port: int = Field(default=0, ge=0, le=65_535)
 

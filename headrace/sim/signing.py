@@ -12,7 +12,8 @@ from pydantic import BaseModel, ConfigDict, SecretStr, field_serializer, field_v
 
 from headrace.sim.http import Reply, Request
 
-_HEADERS = ("cb-access-key", "cb-access-sign", "cb-access-timestamp", "cb-access-passphrase")
+KEY_HEADER = "cb-access-key"
+_HEADERS = (KEY_HEADER, "cb-access-sign", "cb-access-timestamp", "cb-access-passphrase")
 _MAX_SKEW_S = 30.0
 
 

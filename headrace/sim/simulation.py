@@ -28,16 +28,18 @@ from headrace.sim.exceptions import UnknownCommand
 from headrace.sim.exchange import ExchangeApi
 from headrace.sim.faults import Fault, Subject
 from headrace.sim.http import Reply, Request
+from headrace.sim.limits import Gate
 from headrace.sim.market import Market
 from headrace.sim.service import SimulatedService, Verdict
 from headrace.sim.settings import ExchangeSettings
-from headrace.sim.signing import SignatureCheck
+from headrace.sim.signing import KEY_HEADER, SignatureCheck
 
 
 class ExchangeSimulation(SimulatedService[Fault]):
     """State and behaviour of one simulated exchange.
 
-    A request is judged in this order: the rate limits, its signature, the scripted faults, the API.
+    A request is judged in this order: the rate limits, its signature, the rate limits of its key,
+    the scripted faults, the API.
 
     Args:
         settings: what it is.
@@ -65,6 +67,7 @@ class ExchangeSimulation(SimulatedService[Fault]):
         )
         self._api = ExchangeApi(self.market)
         self._signatures = SignatureCheck(settings.keys)
+        self._of_key = {key.key: Gate(settings.key_limits) for key in settings.keys}
 
     def _subject(self, request: Request) -> Subject:
         return self._api.subject(request)
@@ -75,6 +78,9 @@ class ExchangeSimulation(SimulatedService[Fault]):
     def _reply(self, request: Request, arrival: Arrival, counted_s: float) -> Reply:
         refusal = self._gate.refuse(counted_s, self._wall())
         refusal = refusal or self._signatures.refuse(request, self._wall())
+        if refusal is None and self._of_key:
+            gate = self._of_key[request.headers[KEY_HEADER]]
+            refusal = gate.refuse(counted_s, self._wall())
         if refusal:
             return refusal
         struck = self._faults.strike(self._subject(request), self.uptime_s())

@@ -25,6 +25,7 @@ from headrace.stopping import StopEvent
 from headrace.wire.exceptions import (
     BadAnswer,
     ConnectionFailed,
+    KeyRefused,
     PutOff,
     RequestError,
     RetriesExhausted,
@@ -192,7 +193,7 @@ class HttpClient:
                     return self._send(admission, request, read)
                 try:
                     self._send(admission, probe, self.read_known)
-                except (ConnectionFailed, ServerError, BadAnswer, Throttled, PutOff):
+                except (ConnectionFailed, ServerError, BadAnswer, Throttled, PutOff, KeyRefused):
                     continue
 
     def prepare(self, request: Request) -> None:

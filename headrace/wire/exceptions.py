@@ -151,6 +151,10 @@ class AccessDenied(RequestRefused):
     refuses_us = True
 
 
+class KeyRefused(AccessDenied, TransientError):
+    """The server refuses the API key: another one, or the same one later, may be taken."""
+
+
 class RefusedThroughout(HeadraceError):
     """So many requests in a row were refused for who asks that no other is sent."""
 

@@ -254,7 +254,7 @@ def test_signed_requests_are_accepted_and_unsigned_ones_refused(gate):
     secret = "c2VjcmV0LW9mLXRoZS10ZXN0"
     key = ApiKey(key="k", secret=secret, passphrase="p")
     with SimulatedExchange("BTC-USD:10", keys=[key]) as sim, Transport(sim.url) as transport:
-        signed = ExchangeClient(transport, gate, credentials=Credentials("k", secret, "p"))
+        signed = ExchangeClient(transport, gate, credentials=[Credentials("k", secret, "p")])
         assert ids(signed.page("BTC-USD", 11, limit=3)) == [8, 9, 10]
         with pytest.raises(RequestRefused, match="401"):
             ExchangeClient(transport, gate).page("BTC-USD", 11)

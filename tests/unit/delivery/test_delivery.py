@@ -292,7 +292,7 @@ def test_a_request_that_cannot_leave_in_time_takes_no_place(journal: Journal) ->
 
     client = ScriptedClient()
     client.answer = wait
-    with delivery_of(journal, client, workers=11, per_s=1.0) as delivery:
+    with delivery_of(journal, client, workers=11, per_s=lambda: 1.0) as delivery:
         delivery.submit([ApiRequest("/waits")] * 10)
         waiting.wait(30)
         delivery.submit([ApiRequest("/late", ttl_s=12.0), ApiRequest("/in-time", ttl_s=600.0)])
