@@ -1,7 +1,8 @@
 """The lake with many parts, and a store across the network beside a folder.
 
-`parts`: 10,000 parts of one product, planned (listed, counted, both ends found) and audited, in a
-local folder and in SeaweedFS. `store`: a million trades at 15 requests/s into both.
+`parts`: 10,000 parts of one product, planned (listed, counted, both ends found), audited, signed
+twice and audited against the manifest, in a local folder and in SeaweedFS. `store`: a million
+trades at 15 requests/s into both.
 """
 
 from __future__ import annotations
@@ -22,10 +23,14 @@ import pyarrow as pa
 from bench.backfill import SEED, headrace
 from bench.machine import machine_state, save
 from headrace.audit.auditor import run_audit
+from headrace.audit.signing import Signing
 from headrace.cli.server import managed_api
+from headrace.evidence.keys import KeyList, PublicKey, SigningKey
 from headrace.lake import RawLake, open_lake
 from headrace.lake.encoding import describe, encode_part
 from headrace.lake.names import PartName, product_prefix
+from headrace.manifests.chain import opening, sealing
+from headrace.manifests.lakes import LakeManifests
 from headrace.run.report import Status
 from headrace.sim import SimulatedExchangeProcess, TokenBucket
 from headrace.trades import RAW_SCHEMA
@@ -70,12 +75,14 @@ def _parts(scratch: Path) -> list[dict[str, Any]]:
             raw = open_lake(location).raw("coinbase", cell_pages=1)
             _fill(raw)
             plan, audit = _timed(partial(_plan, raw)), _timed(partial(_audit, raw))
-            rows.append({"store": name, "parts": PARTS, "plan": plan, "audit": audit})
+            signed = _signed(raw)
+            rows.append({"store": name, "parts": PARTS, "plan": plan, "audit": audit, **signed})
             print(
                 f"{name:<12} {plan['wall_s']:>8.2f} {plan['cpu_s']:>7.2f} "
                 f"{audit['wall_s']:>9.2f} {audit['cpu_s']:>7.2f}",
                 flush=True,
             )
+            print("   ", signed, flush=True)
     return rows
 
 
@@ -129,8 +136,37 @@ class _NoCheckpoints:
         return None
 
 
-def _audit(raw: RawLake) -> None:
-    audit = run_audit(raw, PRODUCT, checkpoints=_NoCheckpoints())  # type: ignore[arg-type]
+def _signed(raw: RawLake) -> dict[str, Any]:
+    """Signing all parts, signing them again with one more, and audits against that manifest."""
+    key = SigningKey.make()
+    trusted = opening(KeyList([PublicKey(key.public_key, "")]))
+    manifests = LakeManifests(raw.store, raw.exchange, trusted)
+    signing = Signing(raw, manifests, sealing(key))
+    now = datetime.now(UTC)
+
+    def sign() -> None:
+        signing.sign(PRODUCT, newest=0, newest_answer=None, now=now)
+
+    def sizes() -> dict[str, int]:
+        prefix = manifests.chain(PRODUCT).prefix
+        return {entry.key: entry.size_bytes for entry in raw.store.entries(prefix)}
+
+    first, before = _timed(sign, rounds=1), sizes()
+    lo = PARTS * 1_000 + 1
+    raw.write(PRODUCT, lo, lo + 999, _trades(lo), source="localhost", fetched_at=datetime.now(UTC))
+    later, after = _timed(sign, rounds=1), sizes()
+    raw.store.delete(raw.parts(PRODUCT).parts[-1].key)
+    sign_bytes = sum(size for key, size in after.items() if key not in before)
+    found = _timed(partial(_audit, raw, manifests))
+    return {
+        "sign_first": {**first, "bytes": sum(before.values())},
+        "sign_later": {**later, "bytes": sign_bytes},
+        "audit_against_it": found,
+    }
+
+
+def _audit(raw: RawLake, manifests: LakeManifests | None = None) -> None:
+    audit = run_audit(raw, PRODUCT, checkpoints=_NoCheckpoints(), manifests=manifests)  # type: ignore[arg-type]
     if audit.parts != PARTS or audit.counted.rows != PARTS * ROWS_PER_PART:
         raise SystemExit(f"audited wrongly: {audit}")
 

@@ -36,6 +36,8 @@ KILL_POINTS = {
     "after-unified-file": "a file of the unified table is durable, nothing is committed",
     "after-quarantine-commit": "trades that do not fit are in the quarantine, the others nowhere",
     "after-unified-commit": "a change of the unified table is committed, its caller does not know",
+    "before-manifest": "a manifest is signed, and the lists of its parts are durable",
+    "after-manifest": "a manifest is durable, its caller does not know yet",
     "after-shortening": "what a part has beyond the one before it is durable, the part is not gone",
 }
 

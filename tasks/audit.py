@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -12,7 +12,15 @@ from prefect.client.schemas import State
 from prefect.states import Completed, Failed
 
 from headrace.audit.auditor import run_audit
-from headrace.audit.report import AuditReport, Healing, ProductAudit, Repair, RepairReceipt
+from headrace.audit.report import (
+    AuditReport,
+    Healing,
+    ProductAudit,
+    Repair,
+    RepairReceipt,
+    Signed,
+    SignReceipt,
+)
 from headrace.errors import HeadraceError
 from headrace.leases import LeaseHeld, open_leases
 from headrace.pull.checkpoints import noted_token
@@ -46,9 +54,12 @@ def audit_product(run: str, product: str) -> State[ProductAudit]:
         delisted=product in audit.chosen.delisted,
         known=audit.known.get(product),
         pending_since=audit.pending_since,
+        manifests=audit.manifests,
         deep=audit.request.deep,
         stop=audit.stop,
     )
+    if found.newest_answer is not None:
+        audit.answers[product] = found.newest_answer
     emit_gaps(product, found.counted.missing)
     if found.status is Status.DONE:
         return Completed(message="complete and sound", data=found)
@@ -122,7 +133,12 @@ def _fetched(audit: Audit, products: Sequence[str]) -> tuple[ProductReceipt, ...
     return tuple(pull_products(replace(audit.pull, request=audit.request.pull_of(products))))
 
 
-def _mapped(audit: Audit, task: Task[..., Any], products: Sequence[str]) -> dict[str, Any]:
+def _mapped(
+    audit: Audit,
+    task: Task[..., Any],
+    products: Sequence[str],
+    more: Callable[[str], dict[str, Any]] = lambda _product: {},
+) -> dict[str, Any]:
     """What the task returned for each product; a crashed one its error, one called off None."""
     workers = audit.request.workers
     with thread_pool(workers) as pool:
@@ -130,7 +146,7 @@ def _mapped(audit: Audit, task: Task[..., Any], products: Sequence[str]) -> dict
             pool,
             task,
             iter(products),
-            as_parameters=lambda product: {"product": product},
+            as_parameters=lambda product: {"product": product, **more(product)},
             fixed={"run": audit.id},
             width=workers,
             stop=audit.over,
@@ -151,15 +167,62 @@ def _why_none(audit: Audit, outcome: object) -> str:
     return str(cause or Stopped().message)
 
 
+@task(
+    name="sign-product",
+    task_run_name="sign {product}",
+    description="Read what is new of a product, and sign a manifest of all of it.",
+)
+def sign_product(run: str, product: str, newest: int) -> SignReceipt:
+    """Sign one product; what keeps it from being signed is in the receipt."""
+    audit = find_run(Audit, run)
+    try:
+        made = audit.signing.sign(
+            product,
+            newest=newest,
+            newest_answer=audit.answers.get(product),
+            now=datetime.now(UTC),
+        )
+    except HeadraceError as error:
+        return SignReceipt(product, error=str(error))
+    return SignReceipt(product, made.sequence, made.parts, made.rows)
+
+
+def sign_products(audit: Audit, audited: Sequence[ProductAudit]) -> Signed | None:
+    """Sign a manifest of each product, then where they all end; None if it was not asked for."""
+    if not audit.request.sign:
+        return None
+    newest = {each.product: each.newest for each in audited}
+    audit.progress.parts += len(audit.products)
+    outcomes = _mapped(
+        audit, sign_product, audit.products, lambda product: {"newest": newest[product]}
+    )
+    receipts = tuple(
+        outcome
+        if isinstance(outcome := outcomes.get(product), SignReceipt)
+        else SignReceipt(product, error=_why_none(audit, outcome))
+        for product in audit.products
+    )
+    if all(each.error for each in receipts):
+        return Signed(receipts, error="no product was signed")
+    try:
+        head = audit.manifests.sign_head(audit.signing.seal, datetime.now(UTC))
+    except HeadraceError as error:
+        return Signed(receipts, error=str(error))
+    return Signed(receipts, head.sequence)
+
+
 def conclude_audit(
-    audit: Audit, products: Sequence[ProductAudit], healing: Healing | None = None
+    audit: Audit,
+    products: Sequence[ProductAudit],
+    healing: Healing | None = None,
+    signed: Signed | None = None,
 ) -> State[AuditReport]:
     """Sum up what was found, and what was done."""
     elsewhere = healing.elsewhere() if healing else set()
     products = tuple(_without_blame(each, elsewhere) for each in products)
     report = AuditReport(
         run=audit.id,
-        status=combined(each.status for each in products),
+        status=combined([*(each.status for each in products), *_status_of(signed)]),
         lake=audit.location,
         deep=audit.request.deep,
         ui_url=kernel.ui_url(),
@@ -167,10 +230,16 @@ def conclude_audit(
         requests=audit.requests,
         products=products,
         healing=healing,
+        signed=signed,
         stopped=audit.stop.is_set(),
         chosen=audit.chosen.described(),
     )
     return kernel.conclude(audit, report)
+
+
+def _status_of(signed: Signed | None) -> list[Status]:
+    """A manifest that could not be signed makes the audit partial."""
+    return [] if signed is None or signed.complete else [Status.PARTIAL]
 
 
 def _without_blame(audited: ProductAudit, elsewhere: set[str]) -> ProductAudit:

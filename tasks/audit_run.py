@@ -8,10 +8,16 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from blocks.checkpoint import BlockCheckpoints
-from blocks.resolve import lake_of
+from blocks.resolve import lake_of, signing_key_of
 from headrace.audit.healing import Healer
 from headrace.audit.request import AuditRequest
+from headrace.audit.signing import Signing
+from headrace.evidence.keys import SigningKey, signing_key
 from headrace.lake import RawLake
+from headrace.lake.answers import Answer
+from headrace.manifests.chain import opening as opening_statements
+from headrace.manifests.chain import sealing
+from headrace.manifests.lakes import LakeManifests
 from headrace.products.choice import Chosen, to_look_at
 from headrace.pull.ledger import EXCHANGE
 from headrace.run.progress import StepProgress
@@ -29,17 +35,23 @@ class Audit(PipelineRun[AuditRequest]):
         location: the lake, as it calls itself.
         pull: everything that a pull of the products needs; None for an audit offline.
         progress: products looked at and repaired, shown in the UI by `bar`.
+        manifests: what has been signed of the lake.
+        key: signs manifests, if that was asked for.
         known: newest ids that the exchange has given already; they are not requested again.
+        answers: the newest pages that showed them.
     """
 
     chosen: Chosen
     location: str
     lake: RawLake
     checkpoints: BlockCheckpoints
+    manifests: LakeManifests
+    key: SigningKey | None
     pull: Run | None
     progress: StepProgress
     bar: ProgressArtifact
     known: dict[str, int] = field(default_factory=dict)
+    answers: dict[str, Answer] = field(default_factory=dict)
     began: datetime = field(default_factory=lambda: datetime.now(UTC))
 
     @property
@@ -67,6 +79,20 @@ class Audit(PipelineRun[AuditRequest]):
         return self.pull.status_words() if self.pull else []
 
     @property
+    def signing(self) -> Signing:
+        """What signs products of this lake."""
+        if self.key is None:
+            raise RuntimeError("an audit that signs needs a key")
+        return Signing(
+            self.lake,
+            self.manifests,
+            sealing(self.key),
+            accept=self.request.accept,
+            deep=self.request.deep,
+            stop=self.stop,
+        )
+
+    @property
     def healer(self) -> Healer:
         """What repairs products of this lake."""
         return Healer(
@@ -86,9 +112,13 @@ def open_audit(request: AuditRequest) -> Iterator[Audit]:
     Raises:
         NothingStored, NotInLake, NothingChosen: there is nothing to look at.
         LakeUnusable: the lake is a file, or cannot be reached.
+        KeyMissing: there is no key to sign with.
         ConfigurationError, StateError: something cannot be used.
         ConnectionFailed: nothing listens at the exchange's address.
     """
+    place = signing_key_of(request.key)
+    key = signing_key(place) if request.sign else None
+    public = place.public()
     block = lake_of(request.lake)
     store = block.store()
     # What a set names and nothing is stored of is missing, by what the exchange says.
@@ -113,6 +143,10 @@ def open_audit(request: AuditRequest) -> Iterator[Audit]:
             location=store.location,
             lake=lake,
             checkpoints=checkpoints,
+            manifests=LakeManifests(
+                store, EXCHANGE, opening_statements(public), trusted=bool(public.keys)
+            ),
+            key=key,
             pull=pull,
             progress=progress,
             bar=opened.enter_context(ProgressArtifact(progress)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
+from headrace.audit.against import change_findings, inspect_against
 from headrace.audit.coverage import (
     Tally,
     checkpoint_findings,
@@ -14,13 +15,16 @@ from headrace.audit.coverage import (
     tally,
 )
 from headrace.audit.findings import Finding, Kind
-from headrace.audit.inspection import Inspection, inspect
+from headrace.audit.inspection import Inspection
 from headrace.audit.parts import part_findings
 from headrace.audit.report import ProductAudit
 from headrace.errors import HeadraceError
 from headrace.exchange.source import Source
 from headrace.lake import RawLake
+from headrace.lake.answers import Answer
 from headrace.lake.exceptions import PartUnreadable
+from headrace.manifests.exceptions import ManifestDamaged, ManifestMissing, ManifestTooNew
+from headrace.manifests.lakes import LakeManifests, Stated
 from headrace.pull.checkpoints import CheckpointStore
 from headrace.pull.ends import find_newest_shown
 from headrace.pull.exceptions import AnotherHistory, LakeAhead
@@ -40,6 +44,7 @@ def run_audit(
     delisted: bool = False,
     known: int | None = None,
     pending_since: datetime | None = None,
+    manifests: LakeManifests | None = None,
     deep: bool = False,
     stop: StopEvent = STOP,
 ) -> ProductAudit:
@@ -56,6 +61,7 @@ def run_audit(
         known: what the client has answered before; it is not asked again.
         pending_since: ids traded at or after this moment may still be missing; the client is asked
             which these are, if any is missing. None: no id may.
+        manifests: the last one of the product is held against its parts, if there is one.
         deep: read every row and recompute order, uniqueness, counts and digests.
         stop: looked at before each part.
     """
@@ -67,6 +73,7 @@ def run_audit(
             None if delisted else client,
             known,
             pending_since,
+            manifests,
             deep=deep,
             stop=stop,
         )
@@ -85,20 +92,25 @@ def _compare(
     client: Source | None,
     known: int | None,
     pending_since: datetime | None,
+    manifests: LakeManifests | None,
     *,
     deep: bool,
     stop: StopEvent,
 ) -> ProductAudit:
     # The order keeps runs that commit meanwhile from looking like damage: the lake is seen last.
     checkpoint = load(checkpoints, raw.exchange, product)
-    shown, problem, another = known or 0, "", None
+    answer, problem, another = None, "", None
     if known is None and client is not None:
-        shown, problem, another = _shown_by_exchange(client, raw, product)
-    inspection = inspect(raw, product, deep=deep, stop=stop)
+        answer, problem, another = _shown_by_exchange(client, raw, product)
+    shown = known or (answer.last if answer else 0)
+    stated, unusable = _last_manifest(manifests, product)
+    inspection, changes = inspect_against(
+        raw, product, stated.entries if stated else (), deep=deep, stop=stop
+    )
     if client is not None and not problem:
         problem = _other_source(inspection, source_host(client.source))
     if problem:
-        shown = 0
+        shown, answer = 0, None
     newest = max(shown, inspection.listing.coverage.last or 0)
     counted = tally(inspection, newest)
     if client is not None and pending_since is not None and not problem:
@@ -108,6 +120,9 @@ def _compare(
         *part_findings(raw, product, inspection, deep=deep),
         *checkpoint_findings(product, checkpoint, counted),
         *gap_findings(product, counted),
+        *([unusable] if unusable else []),
+        *([_unchecked(product)] if stated and manifests and not manifests.trusted else []),
+        *(change_findings(product, stated.manifest, changes) if stated else []),
     ]
     findings.sort(key=lambda finding: not finding.wrong)
     complete = not problem and not any(finding.wrong for finding in findings)
@@ -117,6 +132,7 @@ def _compare(
         parts=len(inspection.listing.parts),
         newest=newest,
         asked=client is not None and not problem and not another,
+        newest_answer=answer,
         counted=counted,
         findings=tuple(findings),
         error=problem,
@@ -125,18 +141,36 @@ def _compare(
 
 def _shown_by_exchange(
     client: Source, raw: RawLake, product: str
-) -> tuple[int, str, Finding | None]:
-    """The newest id shown (0: no trade), why it is not known, and that it is another history's."""
+) -> tuple[Answer | None, str, Finding | None]:
+    """The newest page shown (None: no trade), why it is not known, or is another history's."""
     try:
         return find_newest_shown(client, raw, product, lane=Lane.BACKFILL), "", None
     except AnotherHistory as error:
         repair = "pull the new history into another lake (--lake)"
         message = f"the exchange shows another history: {error.problem}"
-        return 0, "", Finding(Kind.ANOTHER_HISTORY, product, message, repair)
+        return None, "", Finding(Kind.ANOTHER_HISTORY, product, message, repair)
     except PartUnreadable as error:
-        return 0, f"the newest trades stored cannot be compared: {error}", None
+        return None, f"the newest trades stored cannot be compared: {error}", None
     except (RequestError, LakeAhead) as error:
-        return 0, f"the newest id is not known: {error}", None
+        return None, f"the newest id is not known: {error}", None
+
+
+def _last_manifest(
+    manifests: LakeManifests | None, product: str
+) -> tuple[Stated | None, Finding | None]:
+    """The last manifest of the product, or why it cannot be used."""
+    if manifests is None:
+        return None, None
+    try:
+        return manifests.last(product), None
+    except (ManifestDamaged, ManifestMissing, ManifestTooNew) as error:
+        return None, Finding(Kind.MANIFEST_UNREADABLE, product, error.message, error.hint)
+
+
+def _unchecked(product: str) -> Finding:
+    message = "its manifest's signature was not checked: no list of public keys is here"
+    repair = "name the key that signs (--key, HEADRACE_SIGNING_KEY)"
+    return Finding(Kind.MANIFEST_UNCHECKED, product, message, repair)
 
 
 def _without_pending(

@@ -30,6 +30,11 @@ class Kind(StrEnum):
     CHECKPOINT_BEHIND = "checkpoint_behind"  #: the lake holds more than it claims
     CHECKPOINT_ABSENT = "checkpoint_absent"  #: the lake holds trades, and there is none
     CHECKPOINT_UNREADABLE = "checkpoint_unreadable"  #: there is one that cannot be used
+    LOST = "lost"  #: trades that the last manifest has
+    CHANGED = "changed"  #: other trades than those of the last manifest
+    SINCE_MANIFEST = "since_manifest"  #: what is new, merged or healed since
+    MANIFEST_UNCHECKED = "manifest_unchecked"  #: no public key is here to check its signature
+    MANIFEST_UNREADABLE = "manifest_unreadable"  #: there is one that cannot be used
 
 
 #: What does not make a lake incomplete or unsound. A checkpoint that is behind costs nothing: every
@@ -43,6 +48,8 @@ NOTES = frozenset(
         Kind.SET_ASIDE,
         Kind.CHECKPOINT_BEHIND,
         Kind.CHECKPOINT_ABSENT,
+        Kind.SINCE_MANIFEST,
+        Kind.MANIFEST_UNCHECKED,
     }
 )
 

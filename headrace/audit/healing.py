@@ -156,6 +156,7 @@ class Healer:
             source={*footer.sources, *other.sources},
             fetched_at=max(footer.fetched_at, other.fetched_at),
             holes_proven=footer.holes_proven and other.holes_proven,
+            answers=(*footer.answers, *other.answers),
         ).part
 
     def _shorten(self, product: str, overlap: Overlap, lease: HeldLease) -> Repair:
@@ -171,6 +172,7 @@ class Healer:
             source=footer.sources,
             fetched_at=footer.fetched_at,
             holes_proven=footer.holes_proven,
+            answers=footer.answers,
         )
         kill_point("after-shortening")
         lease.check()

@@ -53,11 +53,12 @@ def recheck_holes(
     if not unproven:
         return
     history, seen = refresh_ends(client, raw, product)
-    known = Known(history.first, history.newest, seen)
+    known = Known(history.first, history.newest, seen, history.begins)
     for part, footer in unproven:
         stop.check()
         rows, _ = raw.read_part(part)
         before = rows.num_rows
+        answers = list(footer.answers)
         for lo, hi in _to_ask(footer, client.page_limit):
             # The trade above a hole is shown again: then one answer shows both of its ends.
             hi = min(hi + 1, part.hi)
@@ -65,6 +66,7 @@ def recheck_holes(
             if walked.error is not None:
                 raise walked.error
             rows = _joined(rows, walked.trades)
+            answers += walked.answers
         found = rows.num_rows - before
         lease.check()
         if found and not part.rows_may_be:
@@ -80,6 +82,7 @@ def recheck_holes(
             source={*footer.sources, source_host(client.source)},
             fetched_at=now,
             replace=True,
+            answers=answers,
         )
         message = f"{part.name}: holes were asked for again, {found:,} trades were there"
         yield Repair(Action.ASKED_AGAIN, product, message, (part.lo, part.hi), part.key)

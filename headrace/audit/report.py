@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from headrace.audit.coverage import Tally
 from headrace.audit.findings import Finding, Kind
 from headrace.coverage import Range
+from headrace.lake.answers import Answer
 from headrace.pull.report import ProductReceipt
 from headrace.run.report import (
     Report,
@@ -36,6 +37,8 @@ _MOST_FINDINGS = 500
 
 #: Notes that a healing clears up all the same.
 _REBUILT = frozenset({Kind.CHECKPOINT_BEHIND, Kind.CHECKPOINT_ABSENT})
+#: What is wrong and needs no repair before a backfill, or has none but a copy of the lake.
+_NOT_REPAIRED = frozenset({Kind.MISSING, Kind.LOST, Kind.CHANGED, Kind.MANIFEST_UNREADABLE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,7 @@ class ProductAudit:
         parts: files that count; without those hidden in longer ones.
         newest: the newest id known.
         asked: whether the exchange was asked for it.
+        newest_answer: the newest page that it showed, if it was asked in this look.
         counted: its ids, added up.
         findings: what was found, what is wrong first.
         error: what kept part of the audit, or all of it, from being done.
@@ -57,6 +61,7 @@ class ProductAudit:
     parts: int = 0
     newest: int = 0
     asked: bool = False
+    newest_answer: Answer | None = None
     counted: Tally = field(default_factory=Tally)
     findings: tuple[Finding, ...] = ()
     error: str = ""
@@ -70,7 +75,7 @@ class ProductAudit:
     def to_repair(self) -> bool:
         """Whether something has to be mended before a backfill can fetch what is missing."""
         return any(
-            finding.kind in _REBUILT or (finding.wrong and finding.kind is not Kind.MISSING)
+            finding.kind in _REBUILT or (finding.wrong and finding.kind not in _NOT_REPAIRED)
             for finding in self.findings
         )
 
@@ -222,6 +227,69 @@ class Healing:
 
 
 @dataclass(frozen=True, slots=True)
+class SignReceipt:
+    """What became of one product's manifest: its number, or why there is none."""
+
+    product: str
+    sequence: int = 0
+    parts: int = 0
+    rows: int = 0
+    error: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values for `--json`."""
+        return {
+            "product": self.product,
+            "manifest": self.sequence or None,
+            "parts": self.parts,
+            "rows": self.rows,
+            "error": self.error or None,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Signed:
+    """What became of the manifests.
+
+    Args:
+        receipts: one per product.
+        head: the number of the lake's head that names them; 0 if none was signed.
+        error: why there is none.
+    """
+
+    receipts: tuple[SignReceipt, ...]
+    head: int = 0
+    error: str = ""
+
+    @property
+    def complete(self) -> bool:
+        """Whether every product has its manifest, and the lake its head."""
+        return not self.error and not any(each.error for each in self.receipts)
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values for `--json`."""
+        return {
+            "products": [each.as_json() for each in self.receipts],
+            "head": self.head or None,
+            "error": self.error or None,
+        }
+
+    def lines(self) -> list[str]:
+        """Each failure, and how much was signed."""
+        lines = error_lines((each.product, each.error) for each in self.receipts)
+        if self.error:
+            lines.append(f"the lake's head was not signed: {self.error}")
+        done = [each for each in self.receipts if not each.error]
+        if done:
+            parts = sum(each.parts for each in done)
+            what = f"manifest {done[0].sequence} of {done[0].product}" if len(done) == 1 else ""
+            what = what or f"manifests of {len(done):,} products"
+            head = f", and head {self.head} of the lake" if self.head else ""
+            lines.append(f"signed: {what}, {parts:,} parts{head}")
+        return lines
+
+
+@dataclass(frozen=True, slots=True)
 class AuditReport(Report):
     """One audit: as printed, stored as artifacts and given to `--json`.
 
@@ -230,6 +298,7 @@ class AuditReport(Report):
         deep: whether rows were read.
         products: what was found; after a healing, what is left.
         healing: what was done, if it was asked for.
+        signed: what became of the manifests, if they were asked for.
         stopped: whether the audit was asked to stop.
         chosen: how its products were named; empty where their ids were given.
     """
@@ -245,6 +314,7 @@ class AuditReport(Report):
     requests: int
     products: tuple[ProductAudit, ...]
     healing: Healing | None = None
+    signed: Signed | None = None
     stopped: bool = False
     chosen: str = ""
 
@@ -261,6 +331,7 @@ class AuditReport(Report):
             **({"chosen": self.chosen} if self.chosen else {}),
             "products": [product.as_json() for product in self.products],
             "healing": self.healing.as_json() if self.healing else None,
+            **({"signed": self.signed.as_json()} if self.signed else {}),
         }
 
     def title(self) -> str:
@@ -305,7 +376,7 @@ class AuditReport(Report):
     def remarks(self) -> list[str]:
         """What was done, then what was found, a line each."""
         done = self.healing.lines() if self.healing else []
-        return [*done, *self._found()]
+        return [*done, *self._found(), *(self.signed.lines() if self.signed else [])]
 
     def _found(self) -> list[str]:
         errors = error_lines((each.product, each.error) for each in self.products)
@@ -322,4 +393,6 @@ class AuditReport(Report):
             lines += ["", "### After", ""]
         lines += [*markdown_table([each.as_row() for each in self.products]), ""]
         lines += [f"- {plain(line)}" for line in self._found()]
+        if self.signed is not None:
+            lines += ["", *(f"- {plain(line)}" for line in self.signed.lines())]
         return "\n".join(lines)

@@ -10,13 +10,15 @@ from pydantic import Field, field_validator, model_validator
 
 from headrace.products.choice import StoredChoice
 from headrace.pull.request import SPAN, ExchangeAccess, PullRequest, parse_span
+from headrace.run.parameters import Form
 
 
 class AuditRequest(StoredChoice, ExchangeAccess):
     """An audit of some products of a lake, or of all that it holds.
 
     Without products all that the lake holds are audited. `lag` is how long trades may still be
-    missing; None: they may not. Pools, exchange and rate are those of the healing.
+    missing; None: they may not. Pools, exchange and rate are those of the healing. With `sign` each
+    product gets a manifest once it was audited, and healed.
     """
 
     deep: Annotated[
@@ -54,6 +56,35 @@ class AuditRequest(StoredChoice, ExchangeAccess):
         SPAN,
     ] = None
 
+    sign: Annotated[
+        bool,
+        Field(
+            title="Sign a manifest",
+            description="Then sign what each product holds, beside it (docs/manifests.md).",
+            examples=[True],
+        ),
+    ] = False
+    accept: Annotated[
+        str,
+        Field(
+            title="Accept losses, for a reason",
+            description="Sign although trades of the last manifest are lost or changed, or it is "
+            "damaged; the reason stands in the manifest.",
+            examples=["the exchange corrected its prices"],
+            max_length=200,
+        ),
+    ] = ""
+
+    key: Annotated[
+        str,
+        Field(
+            title="Signing key",
+            description="What signs manifests, and says whose are trusted: a file or block:NAME.",
+            examples=["block:ours"],
+        ),
+        Form(str, empty="", environment="HEADRACE_SIGNING_KEY"),
+    ] = ""
+
     @field_validator("lag", mode="before")
     @classmethod
     def _span(cls, value: Any) -> Any:
@@ -71,6 +102,8 @@ class AuditRequest(StoredChoice, ExchangeAccess):
                 "lag and offline exclude each other: without the exchange no newer trade is "
                 "known. Leave one of them out"
             )
+        if self.accept and not self.sign:
+            raise ValueError("accept says why to sign: give sign, too, or leave accept out")
         return self
 
     def pull_of(self, products: Sequence[str]) -> PullRequest:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
 
+from headrace.exchange.answers import shows_beginning
 from headrace.exchange.exceptions import Contradiction, ValueRefused
 from headrace.exchange.pages import Page
 from headrace.exchange.proof import (
@@ -17,6 +18,7 @@ from headrace.exchange.proof import (
     unchecked,
 )
 from headrace.exchange.source import Source
+from headrace.lake.answers import Answer
 from headrace.quota import Lane
 from headrace.wire.exceptions import RetriesExhausted
 
@@ -30,10 +32,14 @@ _MOST_LOOKS = 200
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The span of a product's trades as far as it was asked for; ids, both existing."""
+    """The span of a product's trades as far as it was asked for; ids, both existing.
+
+    `begins` are the answers that show that nothing is older, if it was asked for.
+    """
 
     first: int
     newest: int
+    begins: tuple[Answer, ...] = ()
 
 
 def newest_page(
@@ -107,15 +113,17 @@ def sight(
         raise
 
 
-def first_id(
+def find_first(
     client: Source,
     product: str,
     newest: Sight,
     lowest: Sight,
     *,
     lane: Lane = Lane.BACKFILL,
-) -> int:
-    """The lowest id that exists, given the newest page and the lowest page, below limit + 1.
+) -> tuple[int, tuple[Answer, ...]]:
+    """The lowest id that exists, and the answers that show that nothing is older.
+
+    Given are the newest page and the lowest one, below limit + 1.
 
     No further request where history begins at id 1; otherwise a bisection between ids below which
     nothing is and ids that exist. It ends when three answers to different cursors show the same
@@ -127,7 +135,7 @@ def first_id(
         RequestError: as the client's.
     """
     exists, nothing_below, shown = newest.first_id, 1, newest
-    ends: set[int | None] = set()
+    ends: dict[int | None, Answer] = {}
     looks: list[Sight] = [newest, lowest]
     for _ in range(_MOST_LOOKS):
         for page in looks:
@@ -135,13 +143,13 @@ def first_id(
                 nothing_below = max(nothing_below, page.after or 1)
                 continue
             if page.first_id < exists:
-                exists, ends, shown = page.first_id, set(), page
+                exists, ends, shown = page.first_id, {}, page
             if page.first_id == exists and not page.full:
-                ends.add(page.after)
+                ends[page.after] = shows_beginning(page, datetime.now(UTC))
         if nothing_below > exists:
             nothing_below = 1  # That empty answer was wrong.
         if exists == 1 or len(ends) >= _ENDS_TO_BELIEVE:
-            return exists
+            return exists, tuple(ends.values())
         if ends or exists - nothing_below <= client.page_limit:
             # A page that was cut short would have to be cut at the same trade each time.
             step = max(client.page_limit // 8, 1)

@@ -51,13 +51,15 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.coverage import Range
+from headrace.exchange.answers import find_long_holes, shows_beginning
 from headrace.exchange.exceptions import Contradiction
 from headrace.exchange.pages import Outline, Page
+from headrace.lake.answers import Answer
 from headrace.lake.digest import content_digest
 from headrace.trades import rows_between
 
@@ -82,13 +84,24 @@ class Known:
         first: the first trade; proven.
         newest: the newest trade that was shown.
         seen: pages of this run that need not be asked for again; no answer may deny their rows.
+        begins: the answers that show that nothing is older than `first`, if this run has seen them.
+        now: says when an answer was read.
     """
 
-    def __init__(self, first: int, newest: int, seen: Sequence[Page] = ()) -> None:
+    def __init__(
+        self,
+        first: int,
+        newest: int,
+        seen: Sequence[Page] = (),
+        begins: tuple[Answer, ...] = (),
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
         self.first = first
         self.newest = newest
         self.seen = tuple(page for page in seen if len(page))
-        self._holes: deque[Range] = deque(maxlen=_HOLES_KEPT)
+        self.begins = begins
+        self._now = now
+        self._holes: deque[Answer] = deque(maxlen=_HOLES_KEPT)
         self._ids_per_row = max((_ids_per_row(page) for page in self.seen), default=1.0)
         self._lock = threading.Lock()
 
@@ -124,21 +137,29 @@ class Known:
                 return part
         return None
 
-    def nothing_below(self, cursor: int) -> int:
-        """Down to which id nothing is known to be below `cursor`: `cursor` itself if not known."""
+    def hole_below(self, cursor: int) -> Answer | None:
+        """An answer that shows that nothing is right below `cursor`, if one has been learned."""
         with self._lock:
-            for left, right in self._holes:
-                if left < cursor <= right:
-                    return left + 1
-        return cursor
+            for hole in self._holes:
+                left, right = hole.between
+                if left + 1 < cursor <= right:
+                    return hole
+        return None
 
-    def learn(self, page: Page) -> None:
-        """Keep what helps other walks: how thin the product is here, and the longest hole."""
-        hole = _longest_hole(page)
+    def learn(self, page: Page) -> tuple[Answer, ...]:
+        """Keep what helps other walks: how thin the product is here, and the longest hole.
+
+        Returns:
+            The page as evidence: of each of its long holes, and of where the history begins.
+        """
+        at = self._now()
+        holes = find_long_holes(page, at)
         with self._lock:
             self._ids_per_row = _ids_per_row(page)
-            if hole is not None:
-                self._holes.append(hole)
+            if holes:
+                self._holes.append(max(holes, key=lambda hole: hole.between[1] - hole.between[0]))
+        ends_here = not page.full and page.first_id == self.first > 1
+        return (*holes, shows_beginning(page, at)) if ends_here else holes
 
     def check(self, page: Sight, *, shown: Iterable[Page] = (), exists: int | None = None) -> None:
         """Hold an answer against what is known, the rows of the pages `shown`, and one more id.
@@ -294,14 +315,3 @@ def _contradiction(page: Sight, problem: str) -> Contradiction:
 
 def _ids_per_row(page: Page) -> float:
     return (page.last_id - page.first_id + 1) / len(page)
-
-
-def _longest_hole(page: Page) -> Range | None:
-    """The adjacent ids of the page that are furthest apart, if by more than a page of ids."""
-    if page.last_id - page.first_id + 1 - len(page) < page.limit:
-        return None
-    ids = page.trades.column(0)
-    steps = pc.subtract(ids[1:], ids[:-1])
-    longest = pc.max(steps).as_py()
-    at = pc.index(steps, longest).as_py()
-    return (ids[at].as_py(), ids[at + 1].as_py()) if longest > page.limit else None

@@ -16,6 +16,7 @@ from headrace.exchange.exceptions import Contradiction
 from headrace.exchange.pages import Page
 from headrace.exchange.proof import Known, unmet
 from headrace.exchange.source import Source
+from headrace.lake.answers import Answer
 from headrace.quota import Lane
 from headrace.stopping import StopEvent
 from headrace.trades import joined
@@ -31,6 +32,7 @@ class Walked:
 
     If the walk ended on its way, `lo` is above the lower end that was asked for: `hi + 1` if
     nothing was answered. `error` says by what it ended; None if there was no room for more pages.
+    `answers` are those that show holes of a page or more, some perhaps beside the range.
     """
 
     lo: int
@@ -38,6 +40,7 @@ class Walked:
     trades: pa.Table
     pages: int
     error: Exception | None = None
+    answers: tuple[Answer, ...] = ()
 
 
 def walk(
@@ -64,21 +67,22 @@ def walk(
     lo, hi = span
     cursor = hi + 1
     batches: list[pa.RecordBatch] = []
-    pages = rows_bytes = loose = 0
+    answers: list[Answer] = []
+    pages = rows_bytes = loose = shown = 0
     last: Page | None = None
     above = cursor
     # Nothing lies below the first trade, which is known: no request needs to find that out.
     bottom = max(lo, known.first)
     error: Exception | None = None
     try:
-        while (cursor := known.nothing_below(cursor)) > bottom:
+        while (cursor := _skip(known, cursor, answers)) > bottom:
             if stop is not None:
                 stop.check()
             if batches and not room(rows_bytes, cursor):
                 break
-            page, requests = known.shown(cursor, bottom), 1
+            page, requests, shown = known.shown(cursor, bottom), 1, len(answers)
             if page is None:
-                page, requests = _find_page(client, product, cursor, known, last, lane)
+                page, requests = _find_page(client, product, cursor, known, last, lane, answers)
             pages += requests
             batches.append(page.trades)
             rows_bytes += page.trades.nbytes
@@ -94,10 +98,21 @@ def walk(
         error = ended
         if batches and Contradiction in (type(ended), type(ended.__cause__)):
             batches.pop()
+            del answers[shown:]
             cursor = above
     answered_lo = lo if cursor <= bottom else cursor
+    if answered_lo < known.first:
+        answers += known.begins
     batches.reverse()
-    return Walked(answered_lo, hi, _from(joined(batches), lo), pages, error)
+    return Walked(answered_lo, hi, _from(joined(batches), lo), pages, error, tuple(answers))
+
+
+def _skip(known: Known, cursor: int, answers: list[Answer]) -> int:
+    """Down to which id nothing is below `cursor`, by what other walks were shown."""
+    if hole := known.hole_below(cursor):
+        answers.append(hole)
+        return hole.between[0] + 1
+    return cursor
 
 
 def _find_page(
@@ -107,6 +122,7 @@ def _find_page(
     known: Known,
     last: Page | None,
     lane: Lane,
+    answers: list[Answer],
 ) -> tuple[Page, int]:
     """The page below `cursor`, from an answer that meets what lies above; and the requests.
 
@@ -126,7 +142,7 @@ def _find_page(
             product, at, lane=lane, check=partial(known.check, shown=shown, exists=high)
         )
         requests += 1
-        known.learn(page)
+        answers += known.learn(page)
         if page.last_id < cursor - 1:
             low = at
         elif page.first_id < cursor:

@@ -11,7 +11,7 @@ name cannot hold.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from itertools import pairwise
 
@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from headrace.lake.answers import Answer, answers_about
 from headrace.lake.digest import ContentDigest, content_digest
 from headrace.lake.exceptions import FooterTooNew, InvalidTrades, PartUnreadable
 from headrace.lake.grid import PAGE_IDS
@@ -46,6 +47,7 @@ class PartFooter(msgspec.Struct, frozen=True, kw_only=True):
         holes_proven: whether every hole was shown by an answer with a row on either side of it
             (docs/adr/0012). False in what older versions wrote, which know no such field: they
             took an empty page for a hole.
+        answers: those that show its holes of a page or more; none in what older versions wrote.
         schema_version: version of this footer and of the file's columns.
     """
 
@@ -58,6 +60,7 @@ class PartFooter(msgspec.Struct, frozen=True, kw_only=True):
     sources: tuple[str, ...]
     fetched_at: datetime
     holes_proven: bool = False
+    answers: tuple[Answer, ...] = ()
     schema_version: int = FOOTER_VERSION
 
     @property
@@ -118,6 +121,7 @@ def describe(
     sources: tuple[str, ...],
     fetched_at: datetime,
     holes_proven: bool = True,
+    answers: Iterable[Answer] = (),
 ) -> PartFooter:
     """Check `table` and describe it as the content of the part `name`.
 
@@ -143,6 +147,7 @@ def describe(
         sources=sources,
         fetched_at=fetched_at,
         holes_proven=holes_proven,
+        answers=answers_about(answers, table, lo, hi),
     )
 
 

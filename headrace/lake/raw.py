@@ -19,6 +19,7 @@ from headrace.coverage import IntervalSet
 from headrace.errors import StateError
 from headrace.faults import kill_point
 from headrace.lake import stats, upkeep
+from headrace.lake.answers import Answer
 from headrace.lake.digest import ContentDigest
 from headrace.lake.encoding import (
     PartFooter,
@@ -117,6 +118,7 @@ class RawLake:
         replace: bool = False,
         expected: ContentDigest | None = None,
         holes_proven: bool = True,
+        answers: Iterable[Answer] = (),
     ) -> PartReceipt:
         """Store `table` as everything that the exchange has in [lo, hi], durably.
 
@@ -136,6 +138,7 @@ class RawLake:
                 here anyway.
             holes_proven: whether answers prove that the absent ids do not exist; False for rows of
                 a part that does not say so.
+            answers: what shows the holes; those that are about the range are kept.
 
         Raises:
             InvalidName: for a product id that cannot be a path.
@@ -156,6 +159,7 @@ class RawLake:
             sources=_checked_hosts(sources),
             fetched_at=_utc(fetched_at),
             holes_proven=holes_proven,
+            answers=answers,
         )
         if expected is not None and footer.content != expected:
             reason = f"their digest is {footer.content}, not {expected}"
@@ -182,10 +186,20 @@ class RawLake:
         return PartReceipt(part, footer, written)
 
     def write_empty(
-        self, product: str, lo: int, hi: int, *, source: str, fetched_at: datetime
+        self,
+        product: str,
+        lo: int,
+        hi: int,
+        *,
+        source: str,
+        fetched_at: datetime,
+        answers: Iterable[Answer] = (),
     ) -> PartReceipt:
         """Record that the exchange has nothing in [lo, hi], which may span cells; see `write`."""
-        return self.write(product, lo, hi, empty_trades(), source=source, fetched_at=fetched_at)
+        nothing = empty_trades()
+        return self.write(
+            product, lo, hi, nothing, source=source, fetched_at=fetched_at, answers=answers
+        )
 
     def read(self, product: str, lo: int = 1, hi: int = MAX_ID) -> pa.Table:
         """The trades of `product` with ids in [lo, hi], each once, sorted. All in memory."""
@@ -260,7 +274,11 @@ class RawLake:
         return table, footer
 
     def verify(self, part: Part) -> PartFooter:
-        """Read a part's rows and hold them against its footer and its name.
+        """Read a part's rows and hold them against its footer and its name; see `verified`."""
+        return self.verified(part)[1]
+
+    def verified(self, part: Part) -> tuple[pa.Table, PartFooter]:
+        """The rows and the footer of a part, once they are found to fit each other and its name.
 
         Raises:
             PartUnreadable: if anything differs: range, order, uniqueness, row count, digest, holes.
@@ -275,6 +293,7 @@ class RawLake:
                 sources=footer.sources,
                 fetched_at=footer.fetched_at,
                 holes_proven=footer.holes_proven,
+                answers=footer.answers,
             )
         except InvalidTrades as error:
             raise PartUnreadable(place, error.what) from error
@@ -282,7 +301,7 @@ class RawLake:
             raise PartUnreadable(
                 place, f"its rows have digest {found.digest}, its footer says {footer.digest}"
             )
-        return footer
+        return table, footer
 
     def footer(self, part: Part) -> PartFooter:
         """The footer of one part, from the end of its file.

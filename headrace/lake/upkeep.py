@@ -151,6 +151,7 @@ def merge(raw: RawLake, product: str, pieces: Sequence[Part]) -> PartReceipt:
             fetched_at=max(footer.fetched_at for footer in footers),
             expected=sum((footer.content for footer in footers), ContentDigest()),
             holes_proven=all(footer.holes_proven or not footer.holes for footer in footers),
+            answers=[answer for footer in footers for answer in footer.answers],
         )
     except InvalidTrades as error:
         raise MergeRefused(product, lo, hi, error.what) from error

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import partial
 
 import pyarrow as pa
 
 from headrace.coverage import EMPTY
+from headrace.exchange.answers import shows_newest
 from headrace.exchange.exceptions import Contradiction
-from headrace.exchange.history import History, both_ends, first_id, newest_page, sight
+from headrace.exchange.history import History, both_ends, find_first, newest_page, sight
 from headrace.exchange.pages import Page
 from headrace.exchange.proof import (
     Check,
@@ -30,6 +32,7 @@ from headrace.exchange.proof import (
 )
 from headrace.exchange.source import Source
 from headrace.lake import PAGE_IDS, RawLake
+from headrace.lake.answers import Answer
 from headrace.pull.exceptions import AnotherHistory, LakeAhead
 from headrace.pull.ledger import Stored, load_known
 from headrace.quota import Lane
@@ -61,7 +64,8 @@ def survey_ends(
         if stored.newest_seen:
             raise LakeAhead(product, stored.newest_seen)
         return None, ()
-    first = stored.first or first_id(client, product, shown, *more, lane=lane)
+    known = stored.first
+    first, begins = (known, ()) if known else find_first(client, product, shown, *more, lane=lane)
     check = partial(check_end, first=first)
     if not shown.full and shown.first_id > first:
         shown = newest_page(client, product, lane=lane, check=check)
@@ -72,7 +76,7 @@ def survey_ends(
     if newest < stored.noted:
         newest = max(newest, _noted(client, product, stored.noted, check, lane))
     seen = tuple(page for page in (shown, *more) if isinstance(page, Page))
-    return History(first, newest), seen
+    return History(first, newest, begins), seen
 
 
 def _newest_shown(client: Source, stored: Stored, lane: Lane) -> tuple[Sight, tuple[Sight, ...]]:
@@ -110,10 +114,10 @@ def _noted(client: Source, product: str, noted: int, check: Check, lane: Lane) -
         return 0
 
 
-def find_newest_shown(client: Source, lake: RawLake, product: str, *, lane: Lane) -> int:
-    """The newest id that the exchange shows of the history which the lake holds, for an audit.
+def find_newest_shown(client: Source, lake: RawLake, product: str, *, lane: Lane) -> Answer | None:
+    """The newest page that the exchange shows of the history which the lake holds, for an audit.
 
-    0 if it shows no trade and none is stored. One request, two where the newest page shares no
+    None if it shows no trade and none is stored. One request, two where the newest page shares no
     trade with the lake.
 
     Raises:
@@ -126,8 +130,9 @@ def find_newest_shown(client: Source, lake: RawLake, product: str, *, lane: Lane
     check = partial(check_shows, trade_id=rows[0][0].as_py()) if rows.num_rows else unchecked
     shown = _newest_of(client, stored, check, lane)
     if not len(shown):
-        return 0
-    return check_history(client, stored, shown, check=check, lane=lane)[0].last_id
+        return None
+    shown = check_history(client, stored, shown, check=check, lane=lane)[0]
+    return shows_newest(shown, datetime.now(UTC))
 
 
 def refresh_ends(client: Source, lake: RawLake, product: str) -> tuple[History, tuple[Page, ...]]:

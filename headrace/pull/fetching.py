@@ -150,6 +150,7 @@ class Fetching:
                 source=self.host,
                 fetched_at=datetime.now(UTC),
                 replace=self.replace,
+                answers=walked.answers,
             )
             for begin, end in self.lake.grid.blocks(lo, hi)
         ]
@@ -171,6 +172,7 @@ class Fetching:
             fetched_at=footer.fetched_at,
             replace=True,
             holes_proven=footer.holes_proven,
+            answers=(*footer.answers, *walked.answers),
         )
 
     def _new_rows(self, trades: pa.Table, lo: int, hi: int) -> int:

@@ -410,7 +410,7 @@ class ProductJob:
             lake=self._lake,
             host=self._host,
             lane=self._lane,
-            known=Known(history.first, history.newest, self._survey.seen),
+            known=Known(history.first, history.newest, self._survey.seen, history.begins),
             stored_before=stored_before,
             replace=self._request.full_refresh,
             progress=self._progress,
@@ -442,10 +442,16 @@ class ProductJob:
 
     def _keep_proven_empty(self) -> None:
         """Note that nothing lies below the page of the first trade."""
+        history = self._survey.history
         for lo, hi in self._survey.proven_empty:
             for begin, end in self._lake.grid.blocks(lo, hi):
                 self._lake.write_empty(
-                    self.product, begin, end, source=self._host, fetched_at=datetime.now(UTC)
+                    self.product,
+                    begin,
+                    end,
+                    source=self._host,
+                    fetched_at=datetime.now(UTC),
+                    answers=history.begins if history else (),
                 )
                 self._ledger.cover((begin, end))
 

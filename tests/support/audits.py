@@ -15,6 +15,7 @@ from headrace.audit.healing import Healer
 from headrace.audit.report import ProductAudit, Repair
 from headrace.lake import Part, RawLake
 from headrace.leases import LeaseLost
+from headrace.manifests.lakes import LakeManifests
 from headrace.pull.checkpoints import Checkpoint
 from headrace.pull.rebuild import from_lake
 from headrace.trades import RAW_SCHEMA
@@ -83,6 +84,7 @@ class Bench:
 
     raw: RawLake
     checkpoints: FakeCheckpoints = field(default_factory=FakeCheckpoints)
+    manifests: LakeManifests | None = None
 
     def keep(self, lo: int, hi: int, ids: Iterable[int] | None = None) -> Part:
         """Store a part; its trades are all of its ids unless others are given."""
@@ -109,7 +111,14 @@ class Bench:
     def audit(self, newest: int | None = None, *, deep: bool = False) -> ProductAudit:
         """Audit against an exchange whose newest id is `newest`; None: offline."""
         client = None if newest is None else exchange(newest)
-        return run_audit(self.raw, PRODUCT, checkpoints=self.checkpoints, client=client, deep=deep)
+        return run_audit(
+            self.raw,
+            PRODUCT,
+            checkpoints=self.checkpoints,
+            client=client,
+            manifests=self.manifests,
+            deep=deep,
+        )
 
     def heal(
         self, *, client: FakeClient | None = None, deep: bool = False, **lost_after: int

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from support.exchange import FakeClient, rows_of
 
 from headrace.exchange.exceptions import Contradiction, StuckPage, ValueRefused
-from headrace.exchange.history import History, both_ends, first_id, first_id_since
+from headrace.exchange.history import History, both_ends, find_first, first_id_since
 from headrace.exchange.pages import Outline, Page
 from headrace.exchange.proof import unchecked
 from headrace.wire.exceptions import BadAnswer, RetriesExhausted, Throttled
@@ -17,7 +17,7 @@ from headrace.wire.exceptions import BadAnswer, RetriesExhausted, Throttled
 def first_of(client, newest):
     shown, lowest = both_ends(client, "X-USD")
     assert shown.last_id == newest
-    return first_id(client, "X-USD", shown, lowest)
+    return find_first(client, "X-USD", shown, lowest)[0]
 
 
 @pytest.mark.parametrize("first", [1, 2, 734, 1000, 1001, 1002, 2500, 77_777])
@@ -85,7 +85,7 @@ def test_one_empty_answer_moves_neither_the_beginning_nor_a_time(at):
     client = Glitching(ids, at)
     lowest = client.page("X-USD", 1001)
     newest = FakeClient(ids).page("X-USD", None)
-    assert first_id(client, "X-USD", newest, lowest) == 500_000
+    assert find_first(client, "X-USD", newest, lowest)[0] == 500_000
     history = History(500_000, 529_999)
     moment = datetime.fromtimestamp(512_345, UTC)
     assert first_id_since(Glitching(ids, at), "X-USD", moment, history) == 512_345
@@ -112,7 +112,7 @@ def test_one_empty_answer_makes_no_first_trade():
     """Ids 1 to 1000 would be proven empty, for good."""
     client = FakeClient(range(1, 3_002))
     nothing = Page("X-USD", 1_001, rows_of([]))
-    assert first_id(client, "X-USD", client.page("X-USD", None), nothing) == 1
+    assert find_first(client, "X-USD", client.page("X-USD", None), nothing)[0] == 1
 
 
 def test_that_there_is_no_trade_takes_a_dozen_answers():

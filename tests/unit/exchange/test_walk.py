@@ -1,5 +1,7 @@
 """Walking a chunk answers for every id of it, whatever the ids are, in as few pages as it takes."""
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -126,6 +128,8 @@ def test_a_hole_of_pages_is_believed_when_one_answer_shows_both_its_ends():
         result = walk(client, "X-USD", span, known)
         assert result.trades.num_rows == 0
         assert (result.lo, result.hi) == span
+        # Also the walks that were spared the request can say what shows the hole.
+        assert {answer.between for answer in result.answers} == {(100, 50_000)}
     # What the first walk has found, the others need not ask for.
     assert client.requests == 4
 
@@ -209,3 +213,17 @@ def test_the_page_above_a_contradiction_is_dropped_alone_however_many_were_joine
     assert isinstance(result.error, Contradiction)
     assert result.lo == 80_000 - 64_000 + 1
     assert result.trades.num_rows == 64_000
+
+
+@settings(max_examples=40)
+@given(st.sets(st.integers(1, 40_000), min_size=2, max_size=60))
+def test_for_each_hole_of_a_page_there_is_an_answer_that_shows_it(ids):
+    first, newest = min(ids), max(ids)
+    _, result = walked(ids, (1, newest))
+    ordered = sorted(ids)
+    long = {(a, b) for a, b in pairwise(ordered) if b - a > PAGE_LIMIT}
+    beginning = {(0, first)} if first > 1 else set()
+    assert {answer.between for answer in result.answers} == long | beginning
+    for answer in result.answers:
+        assert answer.first <= max(answer.between[0], first) < answer.after
+        assert answer.rows == len([i for i in ids if answer.first <= i < answer.after])

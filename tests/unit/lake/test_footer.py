@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import msgspec
 import pytest
 
-from headrace.lake import PartFooter
+from headrace.lake import PartFooter, open_lake
+from headrace.lake.answers import Answer
 from headrace.lake.encoding import FOOTER_KEY, decode_footer
 from headrace.lake.exceptions import FooterTooNew, PartUnreadable
-from tests.lake_samples import FETCHED_AT
+from tests.lake_samples import FETCHED_AT, trades
 
 FOOTER = PartFooter(
     lo=1,
@@ -79,3 +82,27 @@ def test_a_newer_version_is_refused_even_if_its_fields_are_unknown() -> None:
     with pytest.raises(FooterTooNew, match="3; this version reads up to 2") as caught:
         decode_footer(newer, "the/part")
     assert (caught.value.found, caught.value.known) == (3, 2)
+
+
+def test_answers_that_show_holes_stay_with_a_part_and_with_what_it_is_merged_into(
+    tmp_path: Path,
+) -> None:
+    def shown(left: int, right: int) -> Answer:
+        return Answer(right + 1, FETCHED_AT, 2, left, right, (left, right))
+
+    raw = open_lake(tmp_path).raw("coinbase", cell_pages=5)
+    hole, elsewhere, contradicted = shown(100, 4_200), shown(8_000, 9_900), shown(4_200, 4_900)
+    every = (hole, elsewhere, contradicted, hole)
+    low, high = (
+        raw.write(
+            "BTC-USD",
+            *span,
+            trades(ids),
+            source="localhost",
+            fetched_at=FETCHED_AT,
+            answers=every,
+        ).part
+        for span, ids in (((1, 3_000), [100]), ((3_001, 5_000), [4_200, 4_500, 4_900]))
+    )
+    assert [raw.verify(part).answers for part in (low, high)] == [(hole,), (hole,)]
+    assert raw.verify(raw.merge("BTC-USD", [low, high]).part).answers == (hole,)
