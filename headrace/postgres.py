@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, LiteralString
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -25,6 +25,7 @@ SCHEMES = ("postgres", "postgresql")
 OLDEST = 13
 
 Row = tuple[Any, ...]
+Parameters = Sequence[object] | Mapping[str, object]
 
 #: What a server says of those whom it will not serve, however often they ask. At the start of a
 #: connection libpq hands on the text alone, without the code of the error.
@@ -160,12 +161,12 @@ class Postgres:
         self.connections = 0
 
     def execute(
-        self, statement: LiteralString, parameters: Sequence[object] = (), *, again: bool = False
+        self, statement: LiteralString, parameters: Parameters = (), *, again: bool = False
     ) -> list[Row]:
         """Carry out one statement.
 
         Args:
-            statement: SQL, with `%s` for each parameter.
+            statement: SQL, with `%s` or `%(name)s` for each parameter.
             parameters: their values.
             again: once more on a new connection if this one turns out to be lost; only for what
                 may be carried out twice.
@@ -214,10 +215,10 @@ class Postgres:
         with self._mutex:
             self._drop()
 
-    def _execute(self, statement: LiteralString, parameters: Sequence[object]) -> list[Row]:
+    def _execute(self, statement: LiteralString, parameters: Parameters) -> list[Row]:
         connection = self._connected()
         try:
-            cursor = connection.execute(statement, parameters)
+            cursor = connection.execute(statement, parameters, binary=True)
             return cursor.fetchall() if cursor.description else []
         except psycopg.Error as error:
             raise self._in_our_words(error) from error

@@ -28,10 +28,11 @@ from headrace.quota.clock import MS, NS, Clock
 from headrace.quota.config import QuotaConfig
 from headrace.quota.exceptions import QuotaUnavailable
 from headrace.quota.lanes import FIXED, MAX_PASSES, NONE_WAITING, Lane, Waiting, find_passable
+from headrace.quota.patience import patiently
 from headrace.quota.register import FORGET, TABLES, VERSION, Register
 from headrace.quota.slot import Slot
 from headrace.quota.status import BookStatus
-from headrace.quota.storage import StateFile
+from headrace.quota.storage import Shareable, StateFile, StateStore
 from headrace.quota.timing import Timing, windows
 
 log = logging.getLogger(__name__)
@@ -80,7 +81,9 @@ class SlotBook:
         RatesConflict: live processes use it with other rates.
     """
 
-    def __init__(self, path: Path, config: QuotaConfig, clock: Clock) -> None:
+    def __init__(
+        self, path: Path | str, config: QuotaConfig, clock: Clock, ledger: Shareable | None = None
+    ) -> None:
         self.config = config
         self.path = path
         self._clock = clock
@@ -96,9 +99,16 @@ class SlotBook:
         self._mutex = threading.Lock()
         self._left: deque[tuple[str, tuple[int, int]]] = deque()  # what is to be settled, as SQL
         self._well: deque[tuple[int, int]] = deque()  # (seq, sent) of those that went well
-        self._register = Register(path, config, clock, self.longest)
+        # What was fixed before the state was lost still leaves, up to three guards later.
+        lost = self.longest + 3 * self.guard
+        self._register = Register(path, config, clock, lost, shared=ledger is not None)
         self._timing = Timing(config, self._register, self.guard)
-        self._file = StateFile(path, schema=TABLES, version=VERSION, found=self._register.found)
+        found = self._register.found
+        self._file: StateStore = (
+            StateFile(Path(path), schema=TABLES, version=VERSION, found=found)
+            if ledger is None
+            else ledger.attach(found)
+        )
 
     # -- booking --------------------------------------------------------------------------------
 
@@ -157,8 +167,7 @@ class SlotBook:
 
     def give_back(self, slot: Slot) -> None:
         """Return a booking that will not be used."""
-        with self._mutex:
-            self._change(self._give_back, slot)
+        self._report(self._give_back, slot)
 
     def settle(self, slot: Slot, until: int) -> None:
         """Note when a permit really left; written with this process's next booking.
@@ -166,6 +175,8 @@ class SlotBook:
         Calling it again corrects the moment. `until` may lie after the slot's own, where the
         answer shows that the server counted the request later. 0 says that it did not leave.
         """
+        if until:
+            until += self._clock.slack
         for seq in range(slot.seq - slot.weight + 1, slot.seq + 1):
             self._left.append((_SETTLE, (until, seq)) if until else (_VOID, (seq, seq)))
 
@@ -174,7 +185,7 @@ class SlotBook:
 
         From then on nothing is kept apart from it by the buffer.
         """
-        self._left.append((_ARRIVED, (by, slot.seq)))
+        self._left.append((_ARRIVED, (by + self._clock.slack, slot.seq)))
 
     @property
     def urgent(self) -> bool:
@@ -187,8 +198,7 @@ class SlotBook:
 
     def flush(self) -> None:
         """Write at once what has settled."""
-        with self._mutex:
-            self._change(_nothing_else)
+        self._report(_nothing_else)
 
     def status(self) -> BookStatus:
         """What the book looks like to all processes now."""
@@ -211,8 +221,7 @@ class SlotBook:
 
     def refused(self, slot: Slot, sent: int) -> None:
         """The server answered 429; see `Register.refused`."""
-        with self._mutex:
-            self.slowdown = self._change(self._register.refused, slot.seq, sent).slowdown
+        self.slowdown = self._report(self._register.refused, slot.seq, sent).slowdown
 
     def went_well(self, slot: Slot, sent: int) -> None:
         """Note an answer that may ease a slow-down; written with this process's next booking."""
@@ -236,14 +245,12 @@ class SlotBook:
         if abs(spread - self.buffer) < _SAME:
             return
         wanted = max(spread, int(self.buffer - _SHRINKS * (self.buffer - spread)))
-        with self._mutex:
-            self.buffer = self._change(self._register.adapt, wanted)
+        self.buffer = self._report(self._register.adapt, wanted)
 
     def pause(self, pause: int) -> None:
         """The server asks for a pause of so many nanoseconds; too long a time is cut."""
         most = int(self.config.retry_after_cap_s * NS)
-        with self._mutex:
-            self._change(self._register.block, self._clock.now() + min(pause, most))
+        self._report(self._register.block, self._clock.now() + min(pause, most))
 
     def hold(self) -> None:
         """Let no thread of this process into the file until `release`: a fork is under way."""
@@ -263,6 +270,17 @@ class SlotBook:
                 log.warning("%s", error)
             finally:
                 self._file.close()
+
+    def _report(
+        self, work: Callable[Concatenate[sqlite3.Connection, P], T], *args: P.args, **kw: P.kwargs
+    ) -> T:
+        """Change what follows from an answer; it is not lost because a server is away."""
+
+        def change() -> T:
+            with self._mutex:
+                return self._change(work, *args, **kw)
+
+        return patiently(change)
 
     def _change(
         self, work: Callable[Concatenate[sqlite3.Connection, P], T], *args: P.args, **kw: P.kwargs
@@ -411,7 +429,7 @@ class SlotBook:
 
     def _nonce(self, connection: sqlite3.Connection, seq: int, least: int) -> int:
         # Under the lock, since the wait for it may be long.
-        connection.execute(_SETTLE, (self._clock.now(), seq))
+        connection.execute(_SETTLE, (self._clock.now() + self._clock.slack, seq))
         return self._register.nonce(connection, least)
 
     def _status(self, connection: sqlite3.Connection) -> BookStatus:

@@ -13,8 +13,9 @@ from typing import TypeVar
 from headrace.quota.breaker import BreakerState, Pass, Phase
 from headrace.quota.clock import NS, Clock
 from headrace.quota.config import BreakerConfig
+from headrace.quota.patience import patiently
 from headrace.quota.processes import Owner
-from headrace.quota.storage import StateFile
+from headrace.quota.storage import Shareable, StateFile, StateStore
 
 log = logging.getLogger(__name__)
 
@@ -38,6 +39,8 @@ CREATE TABLE breaker (
 """
 # Beside the table, since versions that do not know of it share the file.
 _FAILING = "CREATE TABLE IF NOT EXISTS failing (request INTEGER PRIMARY KEY)"
+#: All of them, where they are made together.
+BREAKER_TABLES = f"{_TABLES};\n{_FAILING}"
 _COLUMNS = (
     "phase", "epoch", "failures", "successes", "pauses", "outage_began", "reopens", "probe",
     "prober_pid", "prober_started", "probe_until",
@@ -72,11 +75,12 @@ class Breaker:
     """The breaker of one server, as one process sees it. Safe for many threads.
 
     Args:
-        path: its file.
+        path: its file, or the server of the ledger.
         name: whose breaker it is, for messages.
         config: when to open and for how long.
         clock: the time.
         listeners: called with every change that this process makes, in the thread that made it.
+        ledger: what holds it where many machines share it.
 
     Raises:
         QuotaUnavailable: the file cannot be used.
@@ -84,23 +88,30 @@ class Breaker:
 
     def __init__(
         self,
-        path: Path,
+        path: Path | str,
         name: str,
         config: BreakerConfig,
         clock: Clock,
         listeners: list[Listener] | None = None,
+        ledger: Shareable | None = None,
     ) -> None:
         self.name = name
         self.config = config
         self.listeners = [] if listeners is None else listeners
         self._clock = clock
-        self._me = Owner.this()
+        #: Whether what `ask` says may be a little out of date, so that `still_holds` has to follow.
+        self.shared = ledger is not None
+        self._me = Owner.this(shared=self.shared)
         self._mutex = threading.Lock()
-        self._file = StateFile(path, schema=_TABLES, version=1, found=self._found)
+        self._file: StateStore = (
+            StateFile(Path(path), schema=_TABLES, version=1, found=self._found)
+            if ledger is None
+            else ledger.attach(self._found)
+        )
 
     def ask(self) -> Pass | int:
         """A pass for one request, or the moment (clock's nanoseconds) to ask again."""
-        phase, epoch, _ = self._glance()
+        phase, epoch, _ = self._glance(lenient=True)
         if phase == Phase.CLOSED:
             return Pass(epoch)
         return self._change(lambda state, now: state.ask(now, self._me, self.config))
@@ -120,21 +131,21 @@ class Breaker:
 
     def succeeded(self, given: Pass) -> None:
         """The server answered, be it with a refusal."""
-        _, epoch, failures = self._glance()
+        _, epoch, failures = self._glance(lenient=True)
         if epoch == given.epoch and (failures or given.probe):
-            self._change(lambda state, _: (state.succeeded(given, self.config), None))
+            self._note(lambda state, _: state.succeeded(given, self.config))
 
     def failed(self, given: Pass, request: int | None = None) -> None:
         """The server failed: a 5xx, no answer in time, no connection, or a broken answer.
 
         Failures of the same `request` count once; those of None count each.
         """
-        self._change(lambda state, now: (state.failed(given, now, self.config, request), None))
+        self._note(lambda state, now: state.failed(given, now, self.config, request))
 
     def dropped(self, given: Pass) -> None:
         """The request ended without saying anything about the server."""
         if given.probe:
-            self._change(lambda state, _: (state.dropped(given), None))
+            self._note(lambda state, _: state.dropped(given))
 
     def reset(self) -> None:
         """Close the breaker by hand and forget the outage."""
@@ -160,10 +171,14 @@ class Breaker:
         with self._mutex:
             self._file.close()
 
-    def _glance(self) -> tuple[str, int, int]:
+    def _glance(self, *, lenient: bool = False) -> tuple[str, int, int]:
         """Phase, epoch and failures, without the lock: this is asked twice for every request."""
         with self._mutex:
-            return self._file.peek(_glance)
+            return self._file.peek(_glance, lenient=lenient)
+
+    def _note(self, step: Callable[[BreakerState, int], BreakerState]) -> None:
+        """Note what became of a request; it is not lost because a server is away."""
+        patiently(lambda: self._change(lambda state, now: (step(state, now), None)))
 
     def _change(self, step: Callable[[BreakerState, int], tuple[BreakerState, T]]) -> T:
         """Take one step of the machine in a transaction, then report a change of phase."""

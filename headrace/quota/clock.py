@@ -41,6 +41,11 @@ class Clock(Protocol):
         """Names the span over which `now` is comparable, between processes too."""
         ...
 
+    @property
+    def slack(self) -> int:
+        """By how many nanoseconds the true time may be later than `now`, where clocks differ."""
+        ...
+
     def now(self) -> int:
         """Nanoseconds since some moment of this boot; never goes back."""
         ...
@@ -53,12 +58,15 @@ class MonotonicClock:
     only good together with the boot's id.
     """
 
+    slack = 0
+
     def __init__(self) -> None:
-        self.boot_id = _boot_id()
+        self.boot_id = boot_id()
         self.now = time.monotonic_ns  # an attribute, not a method: it is on the hot path
 
 
-def _boot_id() -> str:
+def boot_id() -> str:
+    """Names the time since this machine was started."""
     try:
         return _BOOT_ID.read_text().strip()
     except OSError:  # not Linux; whole minutes, because the value follows the wall clock's steps

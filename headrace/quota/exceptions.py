@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from headrace.errors import ConfigurationError, HeadraceError, StateError
@@ -22,12 +22,18 @@ class RatesError(ConfigurationError):
 class RatesConflict(ConfigurationError):
     """A quota file in use by running processes has other rates than were asked for."""
 
-    def __init__(self, name: str, path: Path, recorded: str, wanted: str, pids: list[int]) -> None:
+    def __init__(
+        self, name: str, path: Path | str, recorded: str, wanted: str, pids: Sequence[int | str]
+    ) -> None:
         users = ", ".join(map(str, pids))
+        elsewhere = any(isinstance(pid, str) for pid in pids)
         super().__init__(
             f"quota {name!r} is in use with {recorded} (by process {users}), "
             f"so it cannot be opened with {wanted}: {path}",
-            hint="Use the same rates, or wait until that process has ended",
+            hint="Give all machines the same rates (HEADRACE_RATE, --rate or the block), or wait "
+            "until that process has ended and two minutes have passed since its last permit"
+            if elsewhere
+            else "Use the same rates, or wait until that process has ended",
         )
         self.name = name
         self.path = path
@@ -37,11 +43,27 @@ class RatesConflict(ConfigurationError):
 
 
 class QuotaUnavailable(StateError):
-    """The shared file cannot be used: no permit is given, because permits cannot be counted."""
+    """The shared state cannot be used: no permit is given, because permits cannot be counted."""
 
-    def __init__(self, path: Path, problem: str, *, hint: str = "") -> None:
+    def __init__(self, path: Path | str, problem: str, *, hint: str = "") -> None:
         super().__init__(f"no permits without the quota's state {path}: {problem}", hint=hint)
         self.path = path
+
+
+class QuotaOutage(QuotaUnavailable):
+    """The server of a shared quota does not answer; it may do so later.
+
+    What was asked of it may have been done.
+    """
+
+
+class QuotaServerRefused(ConfigurationError):
+    """The server of a shared quota will never serve us as it is, or as we are."""
+
+    def __init__(self, where: str, reason: str, *, hint: str) -> None:
+        super().__init__(f"quotas cannot be kept on {where}: {reason}", hint=hint)
+        self.where = where
+        self.reason = reason
 
 
 class PermitTimeout(HeadraceError):

@@ -27,9 +27,11 @@ from headrace.quota.config import BreakerConfig, QuotaConfig
 from headrace.quota.exceptions import RatesError
 from headrace.quota.feedback import Cause, Counters
 from headrace.quota.lanes import Lane
+from headrace.quota.place import Place, QuotaServer
 from headrace.quota.rates import format_rates
 from headrace.quota.request import Request, SlotItem
 from headrace.quota.session import Permit, Session
+from headrace.quota.shared import open_ledger
 from headrace.quota.status import NO_BOOK, BreakerStatus, QuotaStatus, breaker_path, quota_path
 from headrace.stopping import StopEvent
 
@@ -40,29 +42,32 @@ _NEVER = StopEvent()
 
 
 def open_gate(
-    folder: Path,
+    place: Place,
     config: QuotaConfig,
     breaker: BreakerConfig | None = None,
     outage_limit_s: float | None = None,
     *,
     clock: Clock | None = None,
 ) -> Gate:
-    """Open the gate to one server, shared with everything on this machine that uses `folder`.
+    """Open the gate to one server, shared with everything that uses the same `place`.
 
     Args:
-        folder: holds `quota-<name>.sqlite` and `breaker-<name>.sqlite`; made if missing, for its
-            owner alone.
+        place: a folder, which holds `quota-<name>.sqlite` and `breaker-<name>.sqlite` and is made
+            if missing, for its owner alone; or a server that machines share.
         config: the quota.
         breaker: when to leave the server alone.
         outage_limit_s: how long to wait for an open breaker, in seconds, before `OutageError`;
             None for as long as it takes.
-        clock: the time; the machine's monotonic clock unless a test says otherwise.
+        clock: the time; the machine's monotonic clock, or that of the server, unless a test says
+            otherwise.
 
     Raises:
         RatesConflict: live processes use this quota with other rates.
-        QuotaUnavailable: the folder or a file cannot be used. Without a count there are no permits.
+        QuotaUnavailable: the folder, a file or the server cannot be used. Without a count there are
+            no permits.
+        ConfigurationError: the server refuses us.
     """
-    return Gate(folder, config, breaker or BreakerConfig(), outage_limit_s, clock)
+    return Gate(place, config, breaker or BreakerConfig(), outage_limit_s, clock)
 
 
 class Gate:
@@ -77,17 +82,17 @@ class Gate:
 
     def __init__(
         self,
-        folder: Path,
+        place: Place,
         config: QuotaConfig,
         breaker: BreakerConfig,
         outage_limit_s: float | None,
         clock: Clock | None,
     ) -> None:
         self.config = config
-        self._folder = Path(folder)
+        self._place = place
         self._breaker_config = breaker
         self._outage_limit_s = outage_limit_s
-        self.clock = clock or MonotonicClock()
+        self.clock: Clock = clock or MonotonicClock()
         self._listeners: list[Listener] = []
         self._limiter = None if config.unlimited else SlotLimiter(self)
         self._session = self._open()
@@ -226,21 +231,25 @@ class Gate:
         self.close()
 
     def __reduce__(self) -> tuple[object, ...]:
-        return open_gate, (self._folder, self.config, self._breaker_config, self._outage_limit_s)
+        return open_gate, (self._place, self.config, self._breaker_config, self._outage_limit_s)
 
     def _open(self) -> Session:
         name = self.config.name
+        ledger = None
+        at: tuple[Path, Path] | tuple[str, str]
+        if isinstance(self._place, QuotaServer):
+            ledger = open_ledger(self._place, self.config)
+            self.clock = ledger.clock
+            at = str(self._place), str(self._place)
+        else:
+            at = breaker_path(self._place, name), quota_path(self._place, name)
         breaker = Breaker(
-            breaker_path(self._folder, name),
-            self._title,
-            self._breaker_config,
-            self.clock,
-            self._listeners,
+            at[0], self._title, self._breaker_config, self.clock, self._listeners, ledger
         )
         book = None
         try:
             if not self.config.unlimited:
-                book = SlotBook(quota_path(self._folder, name), self.config, self.clock)
+                book = SlotBook(at[1], self.config, self.clock, ledger)
         except BaseException:
             breaker.close()
             raise

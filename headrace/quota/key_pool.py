@@ -1,7 +1,7 @@
 """Several API keys of one server: a request gets the key whose slot comes first.
 
     config = QuotaConfig(name="api.example.com", rates="20/s")
-    pool = open_key_pool(folder, config, keys, ordered=True)
+    pool = open_key_pool(place, config, keys, ordered=True)
     with pool.admit(lane=Lane.INGEST) as admission:
         nonce = admission.nonce()
         response = fetch(admission.key.secret, nonce)
@@ -26,7 +26,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from types import TracebackType
 
 from headrace.quota.breaker import Phase
@@ -39,6 +38,7 @@ from headrace.quota.feedback import Cause
 from headrace.quota.gate import Gate
 from headrace.quota.keys import REFUSALS, KeyChange, KeyGate, KeyListener, PoolKey, check_keys
 from headrace.quota.lanes import Lane
+from headrace.quota.place import Place
 from headrace.quota.queue import ThreadQueue
 from headrace.quota.rates import format_rates
 from headrace.quota.request import Request
@@ -55,7 +55,7 @@ _SOON = NS
 
 
 def open_key_pool(
-    folder: Path,
+    place: Place,
     config: QuotaConfig,
     keys: Sequence[PoolKey],
     breaker: BreakerConfig | None = None,
@@ -69,7 +69,7 @@ def open_key_pool(
     """Open the gate to a server that counts requests by API key.
 
     Args:
-        folder: as in `open_gate`; each key has files of its own there.
+        place: as in `open_gate`; each key has files, or a list of changes, of its own there.
         config: the quota of each key that has no rates of its own.
         keys: at least one; labels and secrets differ.
         breaker: when to leave the server alone.
@@ -94,7 +94,7 @@ def open_key_pool(
         buffer = config.buffer or BufferConfig()
         config = config.model_copy(update={"buffer": buffer, "ahead_ms": ahead_ms})
     return KeyPool(
-        folder, config, keys, breaker or BreakerConfig(), outage_limit_s, cooldown_s, clock, wall
+        place, config, keys, breaker or BreakerConfig(), outage_limit_s, cooldown_s, clock, wall
     )
 
 
@@ -108,7 +108,7 @@ class KeyPool:
 
     def __init__(
         self,
-        folder: Path,
+        place: Place,
         config: QuotaConfig,
         keys: Sequence[PoolKey],
         breaker: BreakerConfig,
@@ -121,14 +121,14 @@ class KeyPool:
         self._wall = wall
         self._listeners: list[KeyListener] = []
         server = config.model_copy(update={"rates": ()})
-        self.server = Gate(folder, server, breaker, outage_limit_s, clock)
+        self.server = Gate(place, server, breaker, outage_limit_s, clock)
         self.clock = self.server.clock
         refusal = BreakerConfig(failures=1, successes=1, cooldown_s=cooldown_s)
         self._keys: list[KeyGate] = []
         delays = DelaySpread()
         try:
             for key in keys:
-                gate = KeyGate(key, folder, config, refusal, clock, delays)
+                gate = KeyGate(key, place, config, refusal, clock, delays)
                 self._keys.append(gate)
                 gate.on_breaker_change(partial(self._changed, gate))
         except BaseException:

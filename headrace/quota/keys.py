@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from pydantic import SecretStr
 
@@ -20,6 +19,7 @@ from headrace.quota.config import BreakerConfig, QuotaConfig
 from headrace.quota.delays import DelaySpread
 from headrace.quota.exceptions import RatesConflict
 from headrace.quota.gate import Gate
+from headrace.quota.place import Place
 from headrace.quota.rates import QuotaRate
 from headrace.quota.session import Session
 
@@ -128,7 +128,7 @@ class KeyGate(Gate):
     def __init__(
         self,
         key: PoolKey,
-        folder: Path,
+        place: Place,
         config: QuotaConfig,
         breaker: BreakerConfig,
         clock: Clock | None,
@@ -142,7 +142,7 @@ class KeyGate(Gate):
         rates = config.rates if key.rates is None else key.rates
         own = config.model_copy(update={"name": f"{config.name}.{key.id}", "rates": rates})
         try:
-            super().__init__(folder, own, breaker, None, clock)
+            super().__init__(place, own, breaker, None, clock)
         except RatesConflict as error:
             raise RatesConflict(
                 self._title, error.path, error.recorded, error.wanted, error.pids

@@ -7,13 +7,22 @@ or SQLite would tidy up files that the parent works on.
 
 from __future__ import annotations
 
+import hashlib
 import os
+import socket
 import threading
+from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple, Protocol
 from weakref import WeakSet
 
 import psutil
+
+from headrace.quota.clock import boot_id
+
+#: What numbers of processes fit into; above them, a shared quota has what stands for the machine.
+_PID_BITS = 24
 
 
 class Owner(NamedTuple):
@@ -23,15 +32,40 @@ class Owner(NamedTuple):
     started: int
 
     @classmethod
-    def this(cls) -> Owner:
-        """The running process."""
+    def this(cls, *, shared: bool = False) -> Owner:
+        """The running process; `shared` distinguishes it from those of other machines, too."""
         pid = os.getpid()
-        return cls(pid, _started(pid) or 0)
+        return cls(pid | this_machine() << _PID_BITS if shared else pid, _started(pid) or 0)
+
+    @property
+    def number(self) -> int:
+        """Its number on its machine."""
+        return self.pid & ((1 << _PID_BITS) - 1)
+
+    @property
+    def machine(self) -> int:
+        """What stands for its machine; 0 where only this one is meant."""
+        return self.pid >> _PID_BITS
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether it runs on another machine (or in another container), out of our sight."""
+        return self.machine not in (0, this_machine())
 
     @property
     def alive(self) -> bool:
-        """Whether the process still runs (a zombie does not)."""
-        return _started(self.pid) == self.started
+        """Whether the process still runs (a zombie does not), or may do so elsewhere."""
+        return self.elsewhere or _started(self.number) == self.started
+
+
+@cache
+def this_machine() -> int:
+    """What stands for this machine since it was started, and for this container: 32 bits."""
+    parts = [socket.gethostname(), boot_id()]
+    with suppress(OSError):  # not Linux: no containers with numbers of their own
+        parts.append(os.readlink("/proc/self/ns/pid"))  # noqa: PTH115 - not a path
+    digest = hashlib.blake2b("\0".join(parts).encode(), digest_size=4).digest()
+    return int.from_bytes(digest) | 1
 
 
 def _started(pid: int) -> int | None:

@@ -7,6 +7,7 @@ The tables of a quota's file stand here, too. Times are nanoseconds of the monot
 from __future__ import annotations
 
 import logging
+import socket
 import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
@@ -66,6 +67,18 @@ CREATE TABLE IF NOT EXISTS keyed (
 )
 """
 
+#: In a quota of many machines: their names, by what stands for each in `owners`.
+HOSTS = """
+CREATE TABLE IF NOT EXISTS hosts (
+    machine INTEGER PRIMARY KEY,
+    name TEXT NOT NULL
+)
+"""
+
+#: A process of another machine that has taken no permit for so long does not count as a user of
+#: the rates: whether it still runs cannot be seen from here.
+_SILENT = 120 * NS
+
 #: Forgets all permits; their rows stay, so that their numbers are not given out again.
 FORGET = "UPDATE slots SET at = 0, until = 0, settled = 1"
 
@@ -117,8 +130,17 @@ class Register:
             back if it is rolled back.
     """
 
-    def __init__(self, path: Path, config: QuotaConfig, clock: Clock, longest: int) -> None:
+    def __init__(
+        self,
+        path: Path | str,
+        config: QuotaConfig,
+        clock: Clock,
+        longest: int,
+        *,
+        shared: bool = False,
+    ) -> None:
         self.owner = 0
+        self._shared = shared
         self.noted = Noted()
         self._path = path
         self._config = config
@@ -148,6 +170,8 @@ class Register:
         """
         now, config = self._clock.now(), self._config
         boot_id, signature = self._clock.boot_id, config.signature
+        if self._shared and self.owner:
+            self.leave(connection)  # it was found before, under this number
         connection.execute(REFUSALS)
         if config.buffer is not None:
             connection.execute(KEYED)
@@ -161,8 +185,9 @@ class Register:
             )
         elif row[0] != boot_id:
             log.warning(
-                "quota %s: the machine was restarted; waiting one window of %.0f s",
+                "quota %s: the %s was restarted; waiting one window of %.0f s",
                 config.name,
+                "server" if self._shared else "machine",
                 self._longest / NS,
             )
             for table in ("slots", "owners", "refusals"):
@@ -173,7 +198,7 @@ class Register:
             )
             lost = True
         else:
-            self._remove_dead_owners(connection)
+            self._remove_dead_owners(connection, now)
             if row[1] != signature:
                 self._adopt_rates(connection, row[1])
         if lost:
@@ -184,24 +209,40 @@ class Register:
             connection.execute("INSERT INTO slots VALUES (?, 0, 0, 1, 0, 0, 0, -1)", (now // 1000,))
         self._enter(connection, now)
 
-    def _remove_dead_owners(self, connection: sqlite3.Connection) -> None:
-        for owner, pid, started in connection.execute(
-            "SELECT owner, pid, started FROM owners"
+    def _remove_dead_owners(self, connection: sqlite3.Connection, now: int) -> None:
+        for owner, pid, started, seen in connection.execute(
+            "SELECT owner, pid, started, seen FROM owners"
         ).fetchall():
-            if not Owner(pid, started).alive:
+            process = Owner(pid, started)
+            if not process.alive or (process.elsewhere and seen < now - _SILENT):
                 connection.execute("DELETE FROM owners WHERE owner = ?", (owner,))
 
     def _adopt_rates(self, connection: sqlite3.Connection, recorded: str) -> None:
         """Other rates are accepted once no other process uses the old ones."""
         config = self._config
-        pids = [pid for (pid,) in connection.execute("SELECT DISTINCT pid FROM owners")]
-        if pids:
-            raise RatesConflict(config.name, self._path, recorded, config.signature, pids)
+        if users := self._users(connection):
+            raise RatesConflict(config.name, self._path, recorded, config.signature, users)
         log.info("quota %s: %s instead of %s", config.name, config.signature, recorded)
         connection.execute("UPDATE state SET rates = ?", (config.signature,))
 
+    def _users(self, connection: sqlite3.Connection) -> list[int | str]:
+        """The other processes that have the quota open."""
+        pids = connection.execute(
+            "SELECT DISTINCT pid FROM owners WHERE owner != ?", (self.owner,)
+        ).fetchall()
+        if not self._shared:
+            return [pid for (pid,) in pids]
+        names = dict(connection.execute("SELECT machine, name FROM hosts").fetchall())
+        processes = [Owner(pid, 0) for (pid,) in pids]
+        return [f"{one.number} on {names.get(one.machine, '?')}" for one in processes]
+
     def _enter(self, connection: sqlite3.Connection, now: int) -> None:
-        process = Owner.this()
+        process = Owner.this(shared=self._shared)
+        if self._shared:
+            connection.execute(
+                "INSERT OR REPLACE INTO hosts VALUES (?, ?)",
+                (process.machine, socket.gethostname()),
+            )
         self.owner = (
             connection.execute(
                 "INSERT INTO owners (pid, started, seen, grants) VALUES (?, ?, ?, ?)",
@@ -237,10 +278,20 @@ class Register:
 
     def state(self, connection: sqlite3.Connection, now: int) -> State:
         """The shared state; a pause that is longer than any that is accepted is ignored."""
+        if self._shared:
+            self._check_rates(connection)
         query = _STATE if self._config.buffer is None else _KEYED_STATE
         state = State(*connection.execute(query).fetchone())
         most = int(self._config.retry_after_cap_s * NS) + self._longest
         return state if state.blocked_until <= now + most else state._replace(blocked_until=now)
+
+    def _check_rates(self, connection: sqlite3.Connection) -> None:
+        """Refuse to go on where another machine has begun with other rates meanwhile."""
+        recorded = connection.execute("SELECT rates FROM state").fetchone()[0]
+        if recorded != self._config.signature:
+            users = self._users(connection)
+            wanted = self._config.signature
+            raise RatesConflict(self._config.name, self._path, recorded, wanted, users)
 
     def block(self, connection: sqlite3.Connection, until: int) -> None:
         """Let nothing leave before `until`."""

@@ -9,7 +9,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from headrace.durations import LONGEST_S
 from headrace.quota import feedback
@@ -21,11 +21,14 @@ from headrace.quota.delays import REFUSED, DelaySpread, Known
 from headrace.quota.exceptions import OutageError
 from headrace.quota.feedback import Counters, SlowdownLog
 from headrace.quota.lanes import Lane
+from headrace.quota.patience import patiently
 from headrace.quota.queue import ThreadQueue, WaitingThreads
 from headrace.quota.request import Request, SlotItem
 from headrace.quota.slot import SPARE, Packets, Slot
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 #: A wait longer than this is worth a line in the log, but at most one line in this time.
 _LONG_WAIT = 10 * NS
@@ -121,6 +124,19 @@ class Session:
         return permit
 
     def _acquired(self, request: Request) -> Permit:
+        return self._patiently(request, lambda: self._acquired_now(request))
+
+    def _patiently(self, request: Request, work: Callable[[], T]) -> T:
+        """Do `work` for a request, and wait for the server of the quota where it is away."""
+
+        def pause(seconds: float) -> None:
+            with self.counters.waiting("quota", self._clock.now):
+                request.check()
+                request.pause(seconds)
+
+        return patiently(work, pause)
+
+    def _acquired_now(self, request: Request) -> Permit:
         while True:
             given = self._pass(request)
             permit = None
@@ -139,6 +155,12 @@ class Session:
             The permit; or the moment to ask the breaker again, in nanoseconds of the clock; or None
             when the breaker opened during the wait for a slot.
         """
+        permit = self._patiently(request, lambda: self._tried(request))
+        if isinstance(permit, Permit):
+            self.counters.count(admitted=request.weight)
+        return permit
+
+    def _tried(self, request: Request) -> Permit | int | None:
         given = self.breaker.ask()
         if not isinstance(given, Pass):
             return given
@@ -148,8 +170,6 @@ class Session:
         finally:
             if permit is None:
                 self.breaker.dropped(given)
-        if permit is not None:
-            self.counters.count(admitted=request.weight)
         return permit
 
     def take(self, request: Request) -> None:
@@ -161,7 +181,7 @@ class Session:
         book = self._limited()
         leaving = None
         while leaving is None:
-            leaving = self._leaving(self._slot(request), book)
+            leaving = self._patiently(request, lambda: self._leaving(self._slot(request), book))
         book.settle(leaving, self._clock.now())
         self.counters.count(admitted=request.weight)
 
@@ -213,7 +233,8 @@ class Session:
         while True:
             asked = self._clock.now()
             slot = self._slot(request)
-            if self._clock.now() - asked > _PASS_IS_FRESH and not self.breaker.still_holds(given):
+            again = self.breaker.shared or self._clock.now() - asked > _PASS_IS_FRESH
+            if again and not self.breaker.still_holds(given):
                 book.give_back(slot)
                 return None
             leaving = self._leaving(slot, book)
@@ -329,7 +350,7 @@ class Session:
     def _leaving(self, slot: Slot, book: SlotBook) -> Slot | None:
         """The slot if its permit can leave now, or one moved to now; None if neither can be."""
         held: Slot | None = slot
-        while held is not None and held.late(self._clock.now()):
+        while held is not None and held.late(self._clock.now() + self._clock.slack):
             held = book.delay(held)
         return held
 
@@ -363,14 +384,15 @@ class Session:
         """Number a request that leaves now; its permit was just renewed."""
         book, slot = self._limited(), permit.slot
         assert slot is not None, "there are rates where there are nonces"
-        nonce = book.nonce(slot, least)
+        nonce = patiently(lambda: book.nonce(slot, least))
         left = self._clock.now()
         book.settle(slot, left)
         return nonce, permit._replace(left=left)
 
     def void(self, permit: Permit) -> bool:
         """Whether the moment of a permit has passed, so that it has to be exchanged."""
-        return permit.slot is not None and permit.slot.late(self._clock.now() - SPARE)
+        now = self._clock.now() + self._clock.slack
+        return permit.slot is not None and permit.slot.late(now - SPARE)
 
     # -- on the way back ------------------------------------------------------------------------
 

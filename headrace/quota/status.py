@@ -41,7 +41,8 @@ class ProcessStatus:
     """One running process that has the quota open.
 
     Attributes:
-        pid: its number.
+        pid: its number on its machine.
+        machine: the machine's name, where several share the quota.
         grants: permits given to it since it opened the quota (noted twice a second).
         waiting: its threads that wait to book, by lane (noted twice a second).
     """
@@ -49,6 +50,7 @@ class ProcessStatus:
     pid: int
     grants: int
     waiting: dict[Lane, int]
+    machine: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,10 +160,19 @@ def _processes(connection: sqlite3.Connection) -> list[ProcessStatus]:
     rows = connection.execute(
         "SELECT pid, started, grants, retry, ingest, backfill FROM owners ORDER BY owner"
     )
+    found = [(Owner(pid, started), grants, waiting) for pid, started, grants, *waiting in rows]
+    machines: dict[int, str] = {}
+    if any(owner.machine for owner, *_ in found):
+        machines = dict(connection.execute("SELECT machine, name FROM hosts").fetchall())
     return [
-        ProcessStatus(pid, grants, dict(zip(Lane, waiting, strict=True)))
-        for pid, started, grants, *waiting in rows
-        if Owner(pid, started).alive
+        ProcessStatus(
+            owner.number,
+            grants,
+            dict(zip(Lane, waiting, strict=True)),
+            machines.get(owner.machine, ""),
+        )
+        for owner, grants, waiting in found
+        if owner.alive
     ]
 
 

@@ -19,7 +19,7 @@ import sqlite3
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 from headrace.locks import LockTimeout, lock, sqlite_holders
 from headrace.quota.exceptions import QuotaUnavailable
@@ -37,6 +37,45 @@ _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 BUSY_TIMEOUT_S = 5.0
 # Once a wait for the lock has timed out, the other threads of this process need not wait as long.
 _NEXT_LIMIT_S = 0.2
+
+
+class StateStore(Protocol):
+    """State that many processes change in short transactions: a file, or a part of a ledger.
+
+    Each raises `QuotaUnavailable` if it cannot be reached.
+    """
+
+    def change(
+        self, work: Callable[Concatenate[sqlite3.Connection, P], T], *args: P.args, **kw: P.kwargs
+    ) -> T:
+        """Run `work` as one transaction; possibly more than once, with one effect."""
+        ...
+
+    def look(
+        self, work: Callable[Concatenate[sqlite3.Connection, P], T], *args: P.args, **kw: P.kwargs
+    ) -> T:
+        """Run `work`, which only reads, between changes."""
+        ...
+
+    def peek(self, work: Callable[[sqlite3.Connection], T], *, lenient: bool = False) -> T:
+        """Run `work`, which only reads, on what is at hand; a little out of date, if lenient."""
+        ...
+
+    def close(self) -> None:
+        """End it."""
+        ...
+
+
+#: Takes possession of state just opened: with whether what it knew may be lost.
+Found = Callable[[sqlite3.Connection, bool], None]
+
+
+class Shareable(Protocol):
+    """State that quota and breaker share on a server; see `headrace.quota.shared`."""
+
+    def attach(self, found: Found) -> StateStore:
+        """A part of it."""
+        ...
 
 
 def lock_of(path: Path) -> Path:
@@ -65,7 +104,7 @@ class StateFile:
         *,
         schema: str,
         version: int,
-        found: Callable[[sqlite3.Connection, bool], None],
+        found: Found,
     ) -> None:
         self.path = path
         self._lock_path = lock_of(path)
@@ -129,19 +168,18 @@ class StateFile:
         finally:
             self._unlock()
 
-    def peek(
-        self, work: Callable[Concatenate[sqlite3.Connection, P], T], *args: P.args, **kw: P.kwargs
-    ) -> T:
+    def peek(self, work: Callable[[sqlite3.Connection], T], *, lenient: bool = False) -> T:
         """Run `work`, which only reads, without waiting for the lock."""
+        del lenient  # a file is always at hand
         try:
             if _inode(self._name) == self._inode:
-                return work(self._connection, *args, **kw)
+                return work(self._connection)
         except sqlite3.Error as error:
             if not _is_damage(error):
                 raise self._unavailable(error) from error
         except OSError as error:
             raise self._unavailable(error) from error
-        return self.look(work, *args, **kw)
+        return self.look(work)
 
     def close(self) -> None:
         """Close the connection and the lock file; nothing works after that."""

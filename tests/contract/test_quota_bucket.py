@@ -7,7 +7,6 @@ import http.server
 import threading
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -18,17 +17,18 @@ from pyrate_limiter.extras.httpx_limiter import AsyncRateLimiterTransport, RateL
 from headrace.errors import ConfigurationError
 from headrace.quota import Gate, QuotaConfig, open_gate
 from headrace.quota.bucket import SlotBucket, SlotLimiter
+from headrace.quota.place import Place
 
 Make = Callable[[str], Limiter]
 
 
 @pytest.fixture
-def gates(tmp_path: Path) -> Iterator[Callable[[str], Gate]]:
+def gates(place: Place) -> Iterator[Callable[[str], Gate]]:
     opened: list[Gate] = []
 
     def make(rates: str) -> Gate:
         config = QuotaConfig(name=f"q{len(opened)}", rates=rates, burst=1000)
-        opened.append(open_gate(tmp_path, config))
+        opened.append(open_gate(place, config))
         return opened[-1]
 
     yield make

@@ -44,8 +44,8 @@ def postgres() -> Iterator[PostgresServer]:
 
 @pytest.fixture
 def postgres_url(postgres: PostgresServer) -> str:
-    """An empty database."""
-    return postgres.new_database()
+    """A schema without tables, which takes far less time than a database of its own."""
+    return postgres.new_schema()
 
 
 @dataclass
@@ -68,6 +68,13 @@ class PostgresServer:
         with psycopg.connect(self.url(), autocommit=True) as connection:
             connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
         return self.url(name)
+
+    def new_schema(self) -> str:
+        """The URL of the common database, with an empty schema of its own."""
+        name = f"test_{os.getpid()}_{next(_NUMBERS)}"
+        with psycopg.connect(self.url(), autocommit=True) as connection:
+            connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(name)))
+        return self.url(f"postgres?options=-csearch_path%3D{name}")
 
     def start(self) -> None:
         """Start it and wait until it answers."""

@@ -10,6 +10,7 @@ class FakeClock:
 
     def __init__(self) -> None:
         self.boot_id = "boot-1"
+        self.slack = 0
         self.at = 1_000 * SECOND
 
     def now(self) -> int:

@@ -153,6 +153,7 @@ class Clock:
     """Moves when a test says so."""
 
     boot_id = "a boot"
+    slack = 0
 
     def __init__(self) -> None:
         self.moment = 10 * NS

@@ -31,6 +31,7 @@ class World:
     calm: bool = False
     at: int = 1_000 * S
     boot_id: str = "boot"
+    slack = 0
     departures: list[int] = field(default_factory=list)
 
     def now(self) -> int:

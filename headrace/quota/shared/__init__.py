@@ -1,0 +1,53 @@
+"""Quotas and breakers of many machines, on Redis or PostgreSQL (docs/adr has the reasons).
+
+The rules are those of one machine, and stand where they stood: `headrace.quota.book` and its
+neighbours, on SQLite. Every process keeps a copy of a quota's tables in memory (`replica`) and
+works on that. What a transaction changes there is sent to the server as one change, with the number
+of the change that it was made on; the server appends it if that is still the last one, and else
+returns those that came in between (`ledger`). So the order of changes is the same for all, as that
+of transactions on a file is, and the server knows nothing of slots or lanes: it keeps a list.
+
+1. `ledger`: a quota's copy in one process: transactions, catching up, starting again.
+2. `replica`: the tables in memory, and changes as bytes.
+3. `journal`: what a server has to do; `redis`, `postgres`: the two that do it.
+4. `clock`: the server's clock as one process knows it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.extras import import_with
+from headrace.quota.place import QuotaServer
+
+if TYPE_CHECKING:
+    from headrace.quota.config import QuotaConfig
+    from headrace.quota.shared.journal import Journal
+    from headrace.quota.shared.ledger import Ledger
+
+
+def open_journal(server: QuotaServer) -> Journal:
+    """A connection to the server of quotas; it is made when it is first used.
+
+    Raises:
+        ConfigurationError: the client for it is not installed, or the URL cannot be used.
+    """
+    if server.on_redis:
+        redis = import_with("redis", f"{__name__}.redis")
+        journal: Journal = redis.RedisJournal(server)
+    else:
+        postgres = import_with("postgres", f"{__name__}.postgres")
+        journal = postgres.PostgresJournal(server)
+    return journal
+
+
+def open_ledger(server: QuotaServer, config: QuotaConfig) -> Ledger:
+    """A quota on a server; its parts are attached next.
+
+    Raises:
+        ConfigurationError: as `open_journal`.
+    """
+    from headrace.quota.shared.ledger import Ledger  # not where all is in a folder
+
+    longest = max((rate.interval_ms for rate in config.rates), default=0)
+    return Ledger(open_journal(server), config.name, longest * 1_000_000)
