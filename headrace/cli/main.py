@@ -119,7 +119,7 @@ class _Commands(LazyGroup, CommonOptionsGroup):
         ),
         "sot": Lazy(
             "headrace.cli.sot:app",
-            "The source-of-truth log of an engine: write, read, verify, recover, migrate.",
+            "The source-of-truth log of an engine: write, read, prove, verify, recover, migrate.",
         ),
         "evidence": Lazy(
             "headrace.cli.evidence:app",

@@ -129,6 +129,7 @@ class FollowResult:
     Attributes:
         position: the chain's end after the records that do.
         offset: where the first frame begins that does not, or the run's length.
+        digests: behind each record that does, one after the other.
         error: why it does not: a `ChainError`, or a `MalformedRecord` if it is no record at all;
             None at the end of the run or of what was asked for, and where the frame is another
             symbol's.
@@ -136,6 +137,7 @@ class FollowResult:
 
     position: Position
     offset: int
+    digests: bytes
     error: ChainError | MalformedRecord | None = None
 
 
@@ -165,6 +167,8 @@ def follow(
     unpack = FRAME_HEADER.unpack_from
     sha256 = hashlib.sha256
     from_bytes = int.from_bytes
+    digests: list[bytes] = []
+    append = digests.append
     start = offset
     last = expected + max_records
     until = min(size - MIN_FRAME_BYTES + 1, offset + max_bytes)
@@ -223,13 +227,14 @@ def follow(
         ):
             break
         digest = sha256(digest + run[offset:stop]).digest()
+        append(digest)
         previous = hash_
         expected += 1
         offset = stop
     reached = Position(expected, previous, digest)
     if offset == size or expected >= last or offset >= start + max_bytes:
-        return FollowResult(reached, offset)
-    return FollowResult(reached, offset, _why(run, offset, symbol_id, reached))
+        return FollowResult(reached, offset, b"".join(digests))
+    return FollowResult(reached, offset, b"".join(digests), _why(run, offset, symbol_id, reached))
 
 
 def _is_utf8(text: bytes) -> bool:

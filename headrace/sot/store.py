@@ -261,6 +261,24 @@ class SotStore(Protocol):
         """Remember that everything before `position` was recomputed and found good."""
         ...
 
+    def read_tiles(self, symbol_id: int, level: int, first: int, count: int) -> list[bytes | None]:
+        """Hashes that `write_tile` has kept, None for each that is not there.
+
+        They are derived from the chain (`headrace.sot.tree.tiles`), and may be lost at any time.
+        """
+        ...
+
+    def write_tile(self, symbol_id: int, level: int, number: int, tile: bytes) -> None:
+        """Keep a hash of 32 bytes; durable at some later time. Writing it again is harmless."""
+        ...
+
+    def store_id(self) -> str:
+        """What names this log for good, wherever it is moved: 32 hexadecimal digits.
+
+        It is made when it is asked for first.
+        """
+        ...
+
     def close(self) -> None:
         """Close files, connections and threads. Closing twice is no error."""
         ...

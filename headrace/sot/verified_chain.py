@@ -170,30 +170,32 @@ def check_saved_head(store: SotStore, chain: ChainEnd) -> None:
     last_seq = saved_head.next_seq - 1
     position = None
     for block in store.scan(chain.symbol_id, from_seq=last_seq, to_seq=last_seq):
-        if block.first_seq == head.first_seq:
-            position = genesis(chain.symbol_id, head.first_seq)
         if position is None or position.next_seq != block.first_seq:
-            position = _position_before(store, block)
+            position = position_before(store, block, head.first_seq)
         if block.first_seq <= last_seq < block.first_seq + block.count:
             _compare_at_saved_head(block, block.frames, position, saved_head)
             return
         position = block.after or position
 
 
-def _position_before(store: SotStore, block: Block) -> Position:
-    """The position in front of a block, from what is stored with the one before it."""
+def position_before(store: SotStore, block: Block, first_seq: int) -> Position:
+    """The position in front of a block, from what is stored with the one before it.
+
+    Raises:
+        DamagedLog: the store keeps none there.
+    """
+    if block.first_seq == first_seq:
+        return genesis(block.symbol_id, first_seq)
     before = block.first_seq - 1
-    found = None
     for earlier in store.scan(block.symbol_id, from_seq=before, to_seq=before):
-        found = earlier.after
-    if found is None:
-        raise DamagedLog(
-            block.where,
-            "the store keeps no digest before it",
-            symbol_id=block.symbol_id,
-            seq=block.first_seq,
-        )
-    return found
+        if earlier.after is not None and earlier.after.next_seq == block.first_seq:
+            return earlier.after
+    raise DamagedLog(
+        block.where,
+        "the store keeps no digest before it",
+        symbol_id=block.symbol_id,
+        seq=block.first_seq,
+    )
 
 
 def _gone(where: str, symbol_id: int, next_seq: int, saved_head: Position) -> DamagedLog:
@@ -247,8 +249,26 @@ class CorruptBlock(Exception):
         self.damage = damage
 
 
-def verify_block(block: Block, position: Position, end: int, *, digest: bool = True) -> Position:
-    """The position behind a block, or behind the part of it that lies before `end`."""
+def verify_block(
+    block: Block,
+    position: Position,
+    end: int,
+    *,
+    digest: bool = True,
+    digests: list[bytes] | None = None,
+) -> Position:
+    """The position behind a block, or behind the part of it that lies before `end`.
+
+    Args:
+        block: as the store has it.
+        position: where to begin, in the block.
+        end: the sequence behind the last record that is wanted.
+        digest: compare with the digest that the store keeps for the block's end.
+        digests: gets those of all its records, one after the other.
+
+    Raises:
+        CorruptBlock: a record is not what the chain says.
+    """
     symbol_id, seq = block.symbol_id, position.next_seq
     last = block.first_seq + block.count - 1
 
@@ -284,6 +304,8 @@ def verify_block(block: Block, position: Position, end: int, *, digest: bool = T
                 last_seq=last,
             ),
         )
+    if digests is not None:
+        digests.append(followed.digests)
     return followed.position
 
 

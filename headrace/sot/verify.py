@@ -24,6 +24,13 @@ from headrace.sot.chain import Position, SentPosition, genesis
 from headrace.sot.exceptions import DamagedLog, StoreUnavailable
 from headrace.sot.opening import is_embedded, open_store
 from headrace.sot.store import Head, SotStore
+from headrace.sot.tree.tiles import (
+    TILE_RECORDS,
+    TileBuilder,
+    check_tile,
+    check_upper_tiles,
+    tile_of,
+)
 from headrace.sot.verified_chain import CorruptBlock, verify_block, verify_block_alone
 from headrace.sot.writing.options import child_environment, processors
 
@@ -31,10 +38,12 @@ from headrace.sot.writing.options import child_environment, processors
 class ChainRange(msgspec.Struct, frozen=True):
     """From a position to a position; both were read from the store, and neither is taken as proven.
 
-    The digest of `end` is empty if the store keeps nothing there.
+    The digest of `end` is empty if the store keeps nothing there. `first_seq` is where the chain
+    begins.
     """
 
     symbol_id: int
+    first_seq: str
     start: SentPosition
     end: SentPosition
 
@@ -60,8 +69,14 @@ class Verdict(msgspec.Struct):
 
 
 def verify_range(store: SotStore, chain_range: ChainRange) -> Verdict:
-    """Recompute every record of a range: framing, form, sequence, link, hash and digest."""
+    """Recompute every record of a range: framing, form, sequence, link, hash and digest.
+
+    Tiles of the symbol's tree that lie in the range are recomputed, too; what is missing is kept.
+    """
     position = chain_range.start.position
+    first_seq = int(chain_range.first_seq)
+    tiles = TileBuilder(position.next_seq - first_seq)
+    wrong_tile: DamagedLog | None = None
     first, end = position.next_seq, int(chain_range.end.next_seq)
     symbol_id = chain_range.symbol_id
 
@@ -73,7 +88,11 @@ def verify_range(store: SotStore, chain_range: ChainRange) -> Verdict:
         return verdict()
     try:
         for block in store.scan(symbol_id, from_seq=first, to_seq=end - 1):
-            position = verify_block(block, position, end)
+            digests: list[bytes] = []
+            position = verify_block(block, position, end, digests=digests)
+            for number, root in tiles.add(b"".join(digests)):
+                if root is not None and wrong_tile is None:
+                    wrong_tile = check_tile(store, symbol_id, first_seq, 1, number, root)
             if position.next_seq >= end:
                 break
     except CorruptBlock as error:
@@ -83,7 +102,7 @@ def verify_range(store: SotStore, chain_range: ChainRange) -> Verdict:
         if error.seq is not None and error.seq >= end:
             return verdict()
         return verdict(error)
-    return verdict(_end_damage(store, chain_range, position))
+    return verdict(_end_damage(store, chain_range, position) or wrong_tile)
 
 
 def _end_damage(store: SotStore, chain_range: ChainRange, position: Position) -> DamagedLog | None:
@@ -128,7 +147,9 @@ def plan_symbol(store: SotStore, head: Head, mode: Mode) -> Iterator[ChainRange]
             start = verified
     while start.next_seq < head.position.next_seq:
         end = _cut(store, head, start.next_seq + _RANGE_RECORDS)
-        yield ChainRange(head.symbol_id, SentPosition.of(start), SentPosition.of(end))
+        yield ChainRange(
+            head.symbol_id, str(head.first_seq), SentPosition.of(start), SentPosition.of(end)
+        )
         start = end
 
 
@@ -273,6 +294,7 @@ def verify_store(
         ]
         verdicts = _verify_all(store, ranges, processes, on_verdict)
         _gather(verdicts, by_symbol)
+        _check_other_tiles(store, heads, ranges, by_symbol)
         if mark:
             _mark(store, heads, by_symbol)
     report.elapsed_s = time.monotonic() - started_s
@@ -294,7 +316,10 @@ def _prefix(store: SotStore, error: DamagedLog, into: SymbolReport) -> list[Chai
     start = genesis(into.symbol_id, first.first_seq)
     return [
         ChainRange(
-            into.symbol_id, SentPosition.of(start), SentPosition(str(error.seq), 0, digest=b"")
+            into.symbol_id,
+            str(first.first_seq),
+            SentPosition.of(start),
+            SentPosition(str(error.seq), 0, digest=b""),
         )
     ]
 
@@ -358,6 +383,29 @@ def _gather(verdicts: list[Verdict], by_symbol: dict[int, SymbolReport]) -> None
         if symbol.damage is None:
             symbol.good_until = int(verdict.good_until)
             symbol.damage = verdict.damage
+
+
+def _check_other_tiles(
+    store: SotStore,
+    heads: dict[int, Head],
+    ranges: Iterable[ChainRange],
+    by_symbol: dict[int, SymbolReport],
+) -> None:
+    """Tiles that no range holds whole, and those above level 1; of chains that are good."""
+    for chain_range in ranges:
+        head, report = heads.get(chain_range.symbol_id), by_symbol[chain_range.symbol_id]
+        if head is None or report.damage is not None:
+            continue
+        number, inside = divmod(int(chain_range.start.next_seq) - head.first_seq, TILE_RECORDS)
+        size = head.position.next_seq - head.first_seq
+        if inside and (number + 1) * TILE_RECORDS <= size:
+            root = tile_of(store, head.symbol_id, head.first_seq, number)
+            damage = check_tile(store, head.symbol_id, head.first_seq, 1, number, root)
+            report.damage = damage.message if damage else None
+    for head in heads.values():
+        report = by_symbol[head.symbol_id]
+        if report.damage is None and (damage := check_upper_tiles(store, head)):
+            report.damage = damage.message
 
 
 def _mark(store: SotStore, heads: dict[int, Head], by_symbol: dict[int, SymbolReport]) -> None:

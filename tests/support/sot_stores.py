@@ -10,7 +10,7 @@ from uuid import uuid4
 import pytest
 
 from headrace.sot.cql import CqlStore, open_cql
-from headrace.sot.cql.tables import LOG, PARKED, SYMBOLS
+from headrace.sot.cql.tables import LOG, PARKED, SYMBOLS, TILES
 from headrace.sot.opening import open_store
 from headrace.sot.store import SotStore
 
@@ -57,7 +57,12 @@ def empty(store: CqlStore) -> None:
     """Remove every row of a log, but not the note of its format."""
     session = store._session
     keyspace = session.settings.keyspace
-    for table, keys in ((LOG, "symbol_id, bucket"), (PARKED, "symbol_id"), (SYMBOLS, "symbol_id")):
+    for table, keys in (
+        (LOG, "symbol_id, bucket"),
+        (PARKED, "symbol_id"),
+        (SYMBOLS, "symbol_id"),
+        (TILES, "symbol_id, level, part"),
+    ):
         distinct = "" if table == SYMBOLS else "DISTINCT"
         where = " AND ".join(f"{key} = %s" for key in keys.split(", "))
         for row in session.driver.execute(f"SELECT {distinct} {keys} FROM {keyspace}.{table}"):

@@ -27,6 +27,7 @@ from headrace.sot.record import (
     Record,
     Trade,
 )
+from tests.support.tree_vectors import make_tree
 
 FOLDER = Path(__file__).parent.parent / "vectors" / "sot"
 TOP = 2**64 - 1
@@ -192,6 +193,7 @@ def files() -> dict[str, Any]:
         "records.json": make_records(),
         "chain.json": make_chain(),
         "malformed.json": make_malformed(),
+        "tree.json": make_tree(),
     }
 
 

@@ -34,6 +34,11 @@ class _Commands(LazyGroup):
             "headrace.cli.sot.commands:migrate",
             "Migrate an unsharded log into the sharded one: begin, backfill, compare, switch, end.",
         ),
+        "prove": Lazy(
+            "headrace.cli.sot.proofs:prove",
+            "Prove that a record is part of the log, or that the log of one size grew out of "
+            "another.",
+        ),
         "head": Lazy(
             "headrace.cli.sot.commands:head",
             "Show the head of every chain: sequence, hash, digest, what is parked, what was "
@@ -51,7 +56,7 @@ class _Commands(LazyGroup):
 
 
 app = typer.Typer(
-    help="The source-of-truth log of an engine: write, read, verify, recover, migrate.",
+    help="The source-of-truth log of an engine: write, read, prove, verify, recover, migrate.",
     no_args_is_help=True,
     cls=_Commands,
 )
@@ -59,4 +64,4 @@ app = typer.Typer(
 
 @app.callback()
 def sot() -> None:
-    """The source-of-truth log of an engine: write, read, verify, recover, migrate."""
+    """The source-of-truth log of an engine: write, read, prove, verify, recover, migrate."""

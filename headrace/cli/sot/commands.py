@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
 from headrace.cli.common import Json, print_json, table_of
+from headrace.cli.evidence import KeyOption, key_at
 from headrace.cli.exits import Exit
 from headrace.cli.options import pipeline_command
 from headrace.cli.sot.stores import StoreOption, SymbolsOption, opened
 from headrace.errors import ConfigurationError
+from headrace.evidence.keys import signing_key
 from headrace.extras import require
 from headrace.sot.exceptions import DamagedLog
 from headrace.sot.gen import FAULTS, StreamSpec, generate
@@ -29,6 +32,7 @@ from headrace.sot.requests import (
 )
 from headrace.sot.sources.reading import Format
 from headrace.sot.store import SotStore
+from headrace.sot.tree.log_head import sign_head
 
 
 def gen(
@@ -144,11 +148,22 @@ migrate = _command(
 _COLUMNS = ("symbol", "epoch", "first_seq", "next_seq", "digest", "parked", "verified_to")
 
 
-def head(store: StoreOption = "", symbols: SymbolsOption = None, as_json: Json = False) -> None:
+def head(
+    store: StoreOption = "",
+    symbols: SymbolsOption = None,
+    signed: Annotated[
+        bool, typer.Option("--signed", help="One head over all symbols, signed, as JSON.")
+    ] = False,
+    key: KeyOption = "",
+    as_json: Json = False,
+) -> None:
     """Show the head of every chain: sequence, hash, digest, what is parked, what was verified.
 
     Exit code 4: a head cannot be read, and is named.
     """
+    if signed:
+        _print_signed_head(store, symbols, key)
+        return
     with opened(store) as log:
         known = log.symbols()
         if absent := sorted(set(symbols or []) - set(known)):
@@ -169,6 +184,15 @@ def head(store: StoreOption = "", symbols: SymbolsOption = None, as_json: Json =
         typer.echo(row["damage"], err=True)
     if damaged:
         raise typer.Exit(Exit.PARTIAL)
+
+
+def _print_signed_head(store: str, symbols: list[int] | None, key: str) -> None:
+    if symbols:
+        raise ConfigurationError("a signed head is over all symbols", hint="Leave out --symbols")
+    with key_at(key) as place:
+        signing = signing_key(place)
+    with opened(store) as log:
+        typer.echo(sign_head(log, signing, now=datetime.now(UTC)).as_line(), nl=False)
 
 
 def _row(log: SotStore, symbol_id: int) -> dict[str, Any]:

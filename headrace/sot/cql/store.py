@@ -13,11 +13,12 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
+from uuid import uuid4
 
 from headrace.sot.chain import DIGEST_BYTES, Position
 from headrace.sot.cql.chains import Chains, Commits, Scan
 from headrace.sot.cql.session import CqlSession, CqlSettings, Patience, Uncertain, parse_location
-from headrace.sot.cql.tables import FORMAT, META, TABLES, partition
+from headrace.sot.cql.tables import FORMAT, META, TABLES, TILES, partition
 from headrace.sot.encoding import from_signed, from_signed32, signed_ranges, to_signed, to_signed32
 from headrace.sot.exceptions import DamagedLog, NewerLog, StoreMisconfigured
 from headrace.sot.frames import in_groups
@@ -143,6 +144,9 @@ def find_damages(
 
 
 _BATCH_RECORDS: Final = 5000
+_ID_NOTE: Final = "store_id"
+#: Tiles in one partition.
+_TILES_IN_PART: Final = 65536
 
 
 class CqlStore:
@@ -254,6 +258,35 @@ class CqlStore:
             to_signed32(symbol_id),
         )
 
+    def read_tiles(self, symbol_id: int, level: int, first: int, count: int) -> list[bytes | None]:
+        """As `SotStore.read_tiles`."""
+        found: list[bytes | None] = [None] * count
+        end = first + count
+        for part in range(first // _TILES_IN_PART, (end - 1) // _TILES_IN_PART + 1):
+            rows = self._session.read("tiles", to_signed32(symbol_id), level, part, first, end)
+            for row in rows:
+                if len(row.tile or b"") == DIGEST_BYTES:
+                    found[row.number - first] = row.tile
+        return found
+
+    def write_tile(self, symbol_id: int, level: int, number: int, tile: bytes) -> None:
+        """As `SotStore.write_tile`."""
+        part = number // _TILES_IN_PART
+        self._session.write("keep_tile", to_signed32(symbol_id), level, part, number, tile)
+
+    def store_id(self) -> str:
+        """As `SotStore.store_id`."""
+        patience = Patience(self._session, "naming the log")
+        while True:
+            rows = self._session.read("note", _ID_NOTE, serial=True)
+            if rows:
+                return str(rows[0].value)
+            try:
+                made = self._session.bound("new_note", _ID_NOTE, uuid4().hex)
+                self._session.conditional(made)
+            except Uncertain as lost:
+                patience.pause(lost.reason)
+
     def close(self) -> None:
         """As `SotStore.close`."""
         self._session.close()
@@ -295,7 +328,8 @@ def _have_tables(session: CqlSession, *, create: bool) -> None:
     keyspace = session.settings.keyspace
     present = _tables(session)
     missing = [name for name in TABLES if name not in present]
-    if missing and not create:
+    # Tiles came later than the rest, and are derived: a log of before gets their table at once.
+    if missing not in ([], [TILES]) and not create:
         raise StoreMisconfigured(
             session.location, "it holds no source-of-truth log", hint="Look at --store"
         )

@@ -27,6 +27,7 @@ LOG: Final = "sot_log"
 SYMBOLS: Final = "sot_symbols"
 PARKED: Final = "sot_parked"
 META: Final = "sot_meta"
+TILES: Final = "sot_tiles"
 
 #: `symbol_id`, `output_seq`, hashes: unsigned, as the signed value with the same bits. The `_next`
 #: columns are one beyond a sequence, which may be 2**64, so they are varints.
@@ -71,6 +72,14 @@ TABLES: Final = {
         PRIMARY KEY ((symbol_id), seq, digest)
     )""",
     META: "(name text PRIMARY KEY, value text)",
+    TILES: """(
+        symbol_id int,
+        level int,
+        part int,
+        number bigint,
+        tile blob,
+        PRIMARY KEY ((symbol_id, level, part), number)
+    )""",
 }
 
 _STATICS: Final = (
@@ -113,6 +122,12 @@ _STATEMENTS: Final = {
     "parked_change": "UPDATE {parked} SET changes = ? WHERE symbol_id = ? IF changes = ?",
     "park": "INSERT INTO {parked} (symbol_id, seq, digest, reason, body) VALUES (?, ?, ?, ?, ?)",
     "unpark": "DELETE FROM {parked} WHERE symbol_id = ? AND seq = ? AND digest = ?",
+    "note": "SELECT value FROM {meta} WHERE name = ?",
+    "new_note": "INSERT INTO {meta} (name, value) VALUES (?, ?) IF NOT EXISTS",
+    "tiles": "SELECT number, tile FROM {tiles} "
+    "WHERE symbol_id = ? AND level = ? AND part = ? AND number >= ? AND number < ?",
+    "keep_tile": "INSERT INTO {tiles} (symbol_id, level, part, number, tile) "
+    "VALUES (?, ?, ?, ?, ?)",
     "parked": "SELECT seq, digest, reason, body FROM {parked} "
     "WHERE symbol_id = ? AND seq >= ? AND seq <= ?",
 }
@@ -124,6 +139,8 @@ def statements(keyspace: str) -> dict[str, str]:
         "log": f"{keyspace}.{LOG}",
         "symbols": f"{keyspace}.{SYMBOLS}",
         "parked": f"{keyspace}.{PARKED}",
+        "meta": f"{keyspace}.{META}",
+        "tiles": f"{keyspace}.{TILES}",
         "statics": _STATICS,
     }
     return {name: text.format(**names) for name, text in _STATEMENTS.items()}

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -239,6 +240,28 @@ def list_volumes(folder: Path) -> list[tuple[int, str]]:
     """
     names = [_VOLUME.match(name) for name in sorted(entry.name for entry in folder.iterdir())]
     return [(int(name[1]), name.string) for name in names if name]
+
+
+_ID: Final = re.compile(rb"[0-9a-f]{32}\n")
+
+
+def store_id(folder: Path) -> str:
+    """The id in `store.id`, made if there is none.
+
+    Raises:
+        DamagedLog: it holds something else.
+        StoreUnavailable: it cannot be read or made.
+    """
+    path = folder / "store.id"
+    try:
+        if not path.exists():
+            put_whole(path, secrets.token_hex(16).encode() + b"\n", replace=False)
+        found = path.read_bytes()
+    except OSError as error:
+        raise StoreUnavailable(str(path), "naming the log", error.strerror or str(error)) from error
+    if not _ID.fullmatch(found):
+        raise _damaged(path, "it holds no id")
+    return found.decode().strip()
 
 
 def _damaged(path: Path, reason: str) -> DamagedLog:

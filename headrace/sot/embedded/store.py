@@ -22,8 +22,16 @@ from headrace.sot.embedded.entries import (
     pack_parked,
     unpack_parked,
 )
-from headrace.sot.embedded.files import DEFAULT_VOLUMES, FILE_NAME, list_volumes, load, load_or_make
+from headrace.sot.embedded.files import (
+    DEFAULT_VOLUMES,
+    FILE_NAME,
+    list_volumes,
+    load,
+    load_or_make,
+    store_id,
+)
 from headrace.sot.embedded.index import SymbolIndex
+from headrace.sot.embedded.tiles import TILE_FOLDER, TileFiles
 from headrace.sot.embedded.volume import Volume
 from headrace.sot.exceptions import DamagedLog, StoreMisconfigured, StoreUnavailable
 from headrace.sot.store import Answer, Batch, BatchLimits, Block, Head, Outcome, Parked, by_symbol
@@ -101,6 +109,7 @@ class EmbeddedStore:
         self._report_torn = report_torn
         self._open: dict[int, Volume] = {}
         self._mutex = threading.Lock()
+        self._tiles = TileFiles(self._folder / TILE_FOLDER)
 
     @property
     def location(self) -> str:
@@ -296,6 +305,18 @@ class EmbeddedStore:
             digest=position.digest,
         )
         self._volume_of(symbol_id).append(lambda _: [entry])
+
+    def read_tiles(self, symbol_id: int, level: int, first: int, count: int) -> list[bytes | None]:
+        """See `SotStore.read_tiles`."""
+        return self._tiles.read(symbol_id, level, first, count)
+
+    def write_tile(self, symbol_id: int, level: int, number: int, tile: bytes) -> None:
+        """See `SotStore.write_tile`."""
+        self._tiles.write(symbol_id, level, number, tile)
+
+    def store_id(self) -> str:
+        """See `SotStore.store_id`."""
+        return store_id(self._folder)
 
     def close(self) -> None:
         """See `SotStore.close`."""

@@ -16,9 +16,10 @@ from headrace.sot.store import Batch, BatchLimits, Parked, SotStore
 
 @dataclass(slots=True)
 class Piece:
-    """Records that are linked and wait for their commit."""
+    """Records that are linked and wait for their commit; `digests` are behind each of them."""
 
     run: bytes
+    digests: bytes
     before: Position
     after: Position
     arrived_s: float

@@ -17,6 +17,7 @@ from headrace.sot.encoding import FRAME_HEADER, LENGTH_BYTES, PREV_HASH
 from headrace.sot.exceptions import ChainError, ForkError, GapError, WrongHash
 from headrace.sot.frames import RunIndex, frame
 from headrace.sot.store import Batch, BatchLimits, Head, Parked, SotStore
+from headrace.sot.tree.tiles import TileWriter
 from headrace.sot.writing.options import WriteOptions
 from headrace.sot.writing.pending import Pending, Piece, SymbolParking, best_first
 from headrace.sot.writing.stats import Problem, Problems
@@ -60,6 +61,7 @@ class SymbolWriter:
         self.attempts = 0
         self.blocked = ""
         self._first_seq = head.first_seq
+        self._tiles = TileWriter(store, head.symbol_id, head.first_seq, head.position.next_seq)
         self._store = store
         self._limits = _limits(store.limits, options)
         self.pending = Pending(head.symbol_id, self._limits)
@@ -119,6 +121,8 @@ class SymbolWriter:
         flight = self.pending.committed()
         self.stored = flight.batch.after
         self.attempts = 0
+        for piece in flight.pieces:
+            self._tiles.add(piece.before.next_seq, piece.digests)
         if self._parking.linked:
             self._parking.release(self.stored.next_seq)
             self._link_parked(now_s)
@@ -204,6 +208,7 @@ class SymbolWriter:
             whole = start == 0 and followed.offset == len(source)
             piece = Piece(
                 source if whole else source[start : followed.offset],
+                followed.digests,
                 self.position,
                 followed.position,
                 arrived_s,
