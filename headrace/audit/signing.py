@@ -2,7 +2,7 @@
 
 Each part's rows are read once: for the manifest after the one in which it first stands, its entry
 is taken over if name, size and footer are the same. So if such a part's rows were exchanged behind
-its footer, the manifest goes on to state what they were, and whoever verifies it finds them out.
+its footer, the manifest goes on to state what they were, and a check of it finds that out.
 """
 
 from __future__ import annotations

@@ -309,7 +309,7 @@ def _write(store: Store, snapshot: Snapshot, path: Path, stop: StopEvent) -> Non
     with os.fdopen(descriptor, "wb") as file:
         for part in snapshot.parts:
             stop.check()
-            packed = _part(store, part)
+            packed = fetch_part(store, part)
             with pa.CompressedInputStream(pa.BufferReader(packed), "zstd") as stream:
                 while chunk := stream.read(_CHUNK):
                     whole.update(chunk)
@@ -320,7 +320,12 @@ def _write(store: Store, snapshot: Snapshot, path: Path, stop: StopEvent) -> Non
         raise SnapshotDamaged(snapshot.name, "the whole has another checksum than it should")
 
 
-def _part(store: Store, part: Part) -> bytes:
+def fetch_part(store: Store, part: Part) -> bytes:
+    """A part as it lies in the store, its checksum checked.
+
+    Raises:
+        SnapshotDamaged: it is missing, or another one.
+    """
     try:
         packed = store.get(part.key)
     except ObjectMissing as error:

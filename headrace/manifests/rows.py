@@ -2,7 +2,7 @@
 
 A row is `trade_id,time,price,size,side` and a line feed, its time in microseconds since 1970 UTC,
 everything else as it is stored; rows stand by rising ids. So the rows of a range have one digest,
-however they are divided into parts, and nobody can make other rows that have it, as with the
+however they are divided into parts. Other rows that have it cannot be made, as they can for the
 content digest, which counts prices by their value and can be added.
 """
 

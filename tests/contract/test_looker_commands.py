@@ -251,6 +251,34 @@ def test_snapshots(desk: Desk, tmp_path: Path) -> None:
     assert len(json.loads(result.output)["snapshots"]) == 1
 
 
+def test_snapshots_are_signed_and_held_against_it(desk: Desk, tmp_path: Path) -> None:
+    def snapshot(*words: str) -> tuple[int, str]:
+        result = CliRunner().invoke(app, ["looker", "snapshot", *words])
+        if isinstance(result.exception, HeadraceError):
+            return exit_of_error(result.exception), str(result.exception)
+        return result.exit_code, result.output
+
+    assert desk.run("snapshot", "take", "--sign")[0] == 2
+    assert snapshot("list")[1].startswith("no snapshot")
+    assert CliRunner().invoke(app, ["evidence", "key", "make"]).exit_code == 0
+    code, said = snapshot("verify")
+    assert (code, "nothing was signed" in said) == (2, True)
+    taken = desk.json("snapshot", "take", "--sign")
+    assert taken["signed"] == 1
+    assert snapshot("verify") == (0, "statement 1 names 1 snapshots, 0 differences\n")
+    assert snapshot("delete", "latest", "--accept", "x")[0] == 2
+    code, said = snapshot("delete", "latest", "--sign")
+    assert (code, said.endswith("signed: statement 2\n")) == (0, True)
+    taken = desk.json("snapshot", "take", "--sign")
+    manifest = tmp_path / "snapshots" / "looker-snapshots" / f"{taken['name']}.json"
+    manifest.unlink()
+    code, said = snapshot("verify")
+    assert (code, f"{taken['name']}: is gone" in said) == (4, True)
+    code, said = desk.run("snapshot", "take", "--sign")
+    assert (code, "was not signed" in said) == (1, True)
+    assert desk.json("snapshot", "take", "--sign", "--accept", "a disk failed")["signed"] == 4
+
+
 def test_a_damaged_vault_is_refused_by_every_command(desk: Desk, tmp_path: Path) -> None:
     content = desk.vault.read_bytes()
     damaged = content[:16384] + b"\xaa" * 16384 + content[32768:]
