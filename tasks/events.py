@@ -112,9 +112,10 @@ def emit_breaker_change(change: BreakerChange) -> None:
 
 
 def emit_key_change(change: KeyChange) -> None:
-    """Emit `key-refused` or `key-used` about a source; keys are named by their labels."""
+    """Emit `key-refused`, `key-throttled` or `key-used` about a source; keys have their labels."""
     facts = {"key": change.label, "status": change.status, "pause_s": change.pause_s}
-    emit("source", change.quota, "key-used" if change.usable else "key-refused", facts)
+    refused = "key-throttled" if change.status == 429 else "key-refused"
+    emit("source", change.quota, "key-used" if change.usable else refused, facts)
 
 
 def emit_log_problems(report: SotReport) -> None:

@@ -143,9 +143,11 @@ class QuotaRun(PipelineRun[RequestType]):
         return parts
 
     def key_changed(self, change: KeyChange) -> None:
-        """Say which key was set aside or is used again."""
+        """Say which key was set aside, rests, or is used again."""
         if change.usable:
             self.say(f"key {change.label} is used again")
+        elif change.status == 429:
+            self.say(f"429: key {change.label} rests for {change.pause_s:.0f} s")
         else:
             self.say(
                 f"key {change.label} was refused (status {change.status}): it is tried again in "

@@ -37,10 +37,12 @@ _NO_BODY = frozenset({204, 205})
 _REFUSES_THE_KEY = frozenset({401, 403})
 _ANOTHER_TIME = frozenset({408, 425})
 _MOST_WORDS = 120
+#: What the body of an answer 400 holds that is about the nonce.
+_NONCE = b"nonce"
 
 
 class NonceRefused(TransientError):
-    """The server answered 400 to a request with a nonce: one with a higher nonce came first."""
+    """The server answered 400 because of the nonce: one with a higher nonce came first."""
 
 
 class Expired(Exception):
@@ -225,8 +227,8 @@ def _read(response: Response) -> float:
         raise KeyRefused(f"the server refused the key ({said})", status=status)
     if status in _ANOTHER_TIME:
         raise PutOff(f"the server did not take the request now ({said})", status=status)
-    if status == 400:
-        raise NonceRefused(f"the server refused the nonce or the request ({said})", status=status)
+    if status == 400 and _NONCE in response.body.lower():
+        raise NonceRefused(f"the server refused the nonce ({said})", status=status)
     raise RequestRefused(f"the server refused the request ({said})", status=status)
 
 

@@ -4,7 +4,7 @@
 |---|---|
 | was answered 2xx | success |
 | could not leave within the time to live | expired |
-| had no effect: 429, 400, 401, 403, 408, 425, or no connection | another try |
+| had no effect: 429, a refused nonce, 401, 403, 408, 425, or no connection | another try |
 | has an unknown effect: 5xx, a broken answer, or none | another try if it may be repeated |
 | was answered with any other status | graveyard: it would be answered the same |
 | was the fifth that failed, or may not be repeated | graveyard |

@@ -219,9 +219,11 @@ class SlotBook:
         """The least time, in nanoseconds, in which so many permits can go out."""
         return max((permits - 1) // limit * length for limit, length in self._windows)
 
-    def refused(self, slot: Slot, sent: int) -> None:
-        """The server answered 429; see `Register.refused`."""
-        self.slowdown = self._report(self._register.refused, slot.seq, sent).slowdown
+    def refused(self, slot: Slot, sent: int) -> int:
+        """The server answered 429; see `Register.refused`. Returns the pause, in nanoseconds."""
+        state, pause = self._report(self._register.refused, slot.seq, sent)
+        self.slowdown = state.slowdown
+        return pause
 
     def went_well(self, slot: Slot, sent: int) -> None:
         """Note an answer that may ease a slow-down; written with this process's next booking."""

@@ -68,6 +68,9 @@ class QuotaConfig(_Settings):
         ease: what every success multiplies that stretch by, once no 429 is among the last ones.
         buffer: keeps the order of arrival, too, and takes the place of `anchor_cap_ms` and
             `burst`; None where order does not matter.
+        refused_pause_s: for how long nothing leaves after an answer 429; twice as long as the last
+            time if it is one of the next 20 permits that is refused again, up to
+            `retry_after_cap_s`. 0: permits only become fewer.
         retry_after_cap_s: the longest `Retry-After` (or reset header) that is believed.
     """
 
@@ -82,6 +85,7 @@ class QuotaConfig(_Settings):
     slowdown_cap: Annotated[float, Field(ge=1, le=100)] = 8.0
     ease: Annotated[float, Field(gt=0, le=1)] = 0.95
     buffer: BufferConfig | None = None
+    refused_pause_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     retry_after_cap_s: Seconds = 300.0
 
     @field_validator("rates", mode="before")

@@ -131,6 +131,7 @@ class KeyPool:
                 gate = KeyGate(key, place, config, refusal, clock, delays)
                 self._keys.append(gate)
                 gate.on_breaker_change(partial(self._changed, gate))
+                gate.on_pause = partial(self._rests, gate)
         except BaseException:
             self.close()
             raise
@@ -311,9 +312,22 @@ class KeyPool:
                 change.pause_s,
             )
         status = None if usable else gate.refused
-        event = KeyChange(self.config.name, label, usable, status, change.pause_s)
+        self._tell(KeyChange(self.config.name, label, usable, status, change.pause_s))
+
+    def _rests(self, gate: KeyGate, pause: int) -> None:
+        gate.set_aside(self.clock.now() + pause)
+        label, pause_s = gate.key.label, pause / NS
+        log.warning(
+            "quota %s: 429: key %s rests for %.0f s, the other keys go on",
+            self.config.name,
+            label,
+            pause_s,
+        )
+        self._tell(KeyChange(self.config.name, label, False, 429, pause_s))
+
+    def _tell(self, change: KeyChange) -> None:
         for listener in self._listeners:
-            listener(event)
+            listener(change)
 
 
 class KeyAdmission:

@@ -50,14 +50,16 @@ class PoolKey:
 
 @dataclass(frozen=True, slots=True)
 class KeyChange:
-    """A key was set aside, or is used again.
+    """A key was set aside, or is used again; or it rests after an answer 429.
 
     Attributes:
         quota: the pool's name.
         label: the key's.
         usable: whether requests get it now.
-        status: of the answer that refused it; None where it is used again.
-        pause_s: after how many seconds it is tried again; 0 where it is used again.
+        status: of the answer that refused it, 401 or 403, or 429 where it rests; None where it is
+            used again.
+        pause_s: after how many seconds it is tried again; 0 where it is used again. A key that
+            rests is used again without another change.
     """
 
     quota: str
@@ -118,6 +120,7 @@ class KeyGate(Gate):
 
     Attributes:
         key: the key.
+        on_pause: called with the pause, in nanoseconds, that an answer 429 has begun.
         next_at: its next slot can hardly come earlier, in nanoseconds of the clock.
         used: when it last gave a permit, to spread requests over keys that are all free.
         refused: the status of the latest answer that refused it.
@@ -139,8 +142,15 @@ class KeyGate(Gate):
         self._delays = delays
         self.next_at = self.used = 0
         self.refused: int | None = None
+        self.on_pause: Callable[[int], object] = lambda _: None
         rates = config.rates if key.rates is None else key.rates
-        own = config.model_copy(update={"name": f"{config.name}.{key.id}", "rates": rates})
+        own = config.model_copy(
+            update={
+                "name": f"{config.name}.{key.id}",
+                "rates": rates,
+                "refused_pause_s": config.refused_pause_s or rates[0].interval_ms / 1000,
+            }
+        )
         try:
             super().__init__(place, own, breaker, None, clock)
         except RatesConflict as error:
@@ -162,6 +172,7 @@ class KeyGate(Gate):
     def _open(self) -> Session:
         session = super()._open()
         session.delays = self._delays  # the same server, whatever the key
+        session.on_pause = lambda pause: self.on_pause(pause)
         return session
 
     def booked(self, at: int) -> None:

@@ -317,17 +317,24 @@ class Register:
         connection.execute("UPDATE keyed SET buffer = ?", (buffer,))
         return buffer
 
-    def refused(self, connection: sqlite3.Connection, seq: int, sent: int) -> State:
+    def refused(self, connection: sqlite3.Connection, seq: int, sent: int) -> tuple[State, int]:
         """The server answered 429: slow all processes down, see `headrace.quota.feedback`.
 
         Args:
             connection: in a transaction.
             seq: the slot of the refused request.
             sent: when it left.
+
+        Returns:
+            The state, and the pause that begins now, in nanoseconds; 0 for none.
         """
         now, config = self._clock.now(), self._config
         state = self.state(connection, now)
         before = _refusals(connection, seq - RECENT, now)
+        pause = 0
+        if config.refused_pause_s and sent > state.episode:
+            pause = self._pause(state, sent, again=before > 0)
+            self.block(connection, now + pause)
         connection.execute("INSERT OR IGNORE INTO refusals VALUES (?, ?)", (seq, now))
         by = stretch_factor(_refusals(connection, seq - RECENT, now), config.slowdown)
         if sent <= state.episode:  # of the same episode: only what it adds to the evidence
@@ -340,7 +347,13 @@ class Register:
             "UPDATE state SET slowdown = ?, episode = ?", (state.slowdown, state.episode)
         )
         connection.execute(_FORGET_REFUSALS, (seq - LONG,))
-        return state
+        return state, pause
+
+    def _pause(self, state: State, sent: int, *, again: bool) -> int:
+        """How long nothing leaves; twice as long as the last time if it had been over."""
+        last = state.blocked_until - state.episode if again and state.blocked_until <= sent else 0
+        pause = max(int(self._config.refused_pause_s * NS), 2 * last)
+        return min(pause, int(self._config.retry_after_cap_s * NS))
 
     def ease(self, connection: sqlite3.Connection, well: Sequence[tuple[int, int]]) -> State:
         """Some requests went well: take some of a slow-down back.

@@ -38,6 +38,10 @@ _PASS_IS_FRESH = 1 * MS
 _LOOK_UP = 1 * NS
 
 
+def _ignore(_pause: int) -> None:
+    """For a quota whose pauses concern no other."""
+
+
 class Permit(NamedTuple):
     """Leave to send one request now.
 
@@ -86,6 +90,8 @@ class Session:
         self._logged_at = -_LONG_WAIT
         self._closed = False
         self._put = put
+        #: Called with the pause, in nanoseconds, that an answer 429 has begun.
+        self.on_pause: Callable[[int], object] = _ignore
         self.threads = WaitingThreads()
         self._slowdown = SlowdownLog(name, self.counters, clock.now)
         if book is not None:
@@ -415,13 +421,13 @@ class Session:
         book, slot = self.book, permit.slot
         if book is None or slot is None:
             return
+        if status == 429 and (pause := book.refused(slot, permit.left)):
+            self.on_pause(pause)
+        elif status < 400:
+            book.went_well(slot, permit.left)
         pause_s = feedback.asked_pause_s(status, retry_after_s, headers, time.time())
         if pause_s:
             book.pause(int(pause_s * NS))
-        if status == 429:
-            book.refused(slot, permit.left)
-        elif status < 400:
-            book.went_well(slot, permit.left)
         self._slowdown.note(book.slowdown)
         if self._ordered:
             known = self.delays.note(permit.left, now, counted)

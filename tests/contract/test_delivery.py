@@ -32,7 +32,8 @@ from headrace.quota import (
     open_key_pool,
     parse_rates,
 )
-from headrace.sim.keyed import SimulatedKeyedExchange
+from headrace.sim import Respond
+from headrace.sim.keyed import KeyedFault, SimulatedKeyedExchange
 from headrace.stopping import Ending, StopEvent
 from headrace.wire.transport import Transport
 
@@ -96,17 +97,27 @@ def test_every_request_arrives_once_with_a_rising_nonce(tmp_path: Path) -> None:
         assert sum(row["successes"] for row in world.client.by_key()) == 75
 
 
-def test_a_refused_nonce_has_requests_of_its_key_leave_further_apart(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("said", "outcomes", "wider"),
+    [
+        ("the Nonce is too small", {Outcome.SUCCESS: 2}, True),
+        ("the size is too small", {Outcome.SUCCESS: 1, Outcome.GRAVEYARD: 1}, False),
+    ],
+)
+def test_a_refused_nonce_has_requests_of_its_key_leave_further_apart(
+    tmp_path: Path, said: str, outcomes: dict[Outcome, int], wider: bool
+) -> None:
     with simulated(keys=1) as sim, delivering(sim, tmp_path, workers=1) as world:
-        sim.add_fault("respond,status=400,calls=1")
+        refusal = Respond(status=400, body=json.dumps({"error_code": "E400", "error_msg": said}))
+        sim.add_fault(KeyedFault(action=refusal, calls=1))
         with world.delivery as delivery:
             delivery.submit([GET] * 2)
             delivery.drain()
-        assert world.delivery.benchmark.outcomes == {Outcome.SUCCESS: 2}
+        assert world.delivery.benchmark.outcomes == outcomes
         [path] = (tmp_path / "quota").glob("quota-*.sqlite")
         with closing(sqlite3.connect(path)) as connection:
             buffer_ns = connection.execute("SELECT buffer FROM keyed").fetchone()[0]
-    assert buffer_ns > BufferConfig().initial_ms * 1_000_000
+    assert (buffer_ns > BufferConfig().initial_ms * 1_000_000) is wider
 
 
 def test_a_key_blocked_in_mid_run_costs_no_request(tmp_path: Path) -> None:

@@ -57,9 +57,8 @@ def open_pool(place: Place, count: int) -> Iterator[Open]:
 
     def make(rates: str = "1000/s", keys: list[PoolKey] | None = None, **more: Any) -> KeyPool:
         given = secrets(count) if keys is None else keys
-        config = QuotaConfig(
-            name="api:80", rates=parse_rates(rates), buffer=more.pop("buffer", None)
-        )
+        of_quota = {"burst": more.pop("burst", None), "buffer": more.pop("buffer", None)}
+        config = QuotaConfig(name="api:80", rates=parse_rates(rates), **of_quota)
         settings = {"breaker": QUICK, "cooldown_s": NEVER_S, **more}
         opened.append(open_key_pool(place, config, given, **settings))
         return opened[-1]
@@ -184,6 +183,20 @@ def test_a_429_slows_down_one_key(open_pool: Open, count: int) -> None:
             pool.admit(timeout_s=0.5).__enter__()
     else:
         assert label not in answer(pool, times=20)
+
+
+def test_a_key_that_is_throttled_rests_and_is_named(
+    open_pool: Open, caplog: pytest.LogCaptureFixture
+) -> None:
+    pool, changes = open_pool("10/h", burst=10), []
+    pool.on_key_change(changes.append)
+    with pool.admit() as admission:
+        admission.sending()
+        admission.answered(429)
+    [change] = changes
+    assert (change.label, change.usable, change.status) == (admission.key.label, False, 429)
+    assert change.pause_s == 300  # a window, up to what is believed of a server
+    assert f"429: key {admission.key.label} rests for 300 s" in caplog.text
 
 
 def test_a_failing_server_is_left_alone_whatever_the_key(open_pool: Open) -> None:

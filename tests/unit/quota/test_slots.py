@@ -309,6 +309,24 @@ def answered(book: SlotBook, clock: Any, *statuses: int) -> None:
             book.went_well(slot, clock.at - MS)
 
 
+def test_a_quota_that_rests_after_a_429_rests_longer_each_time_it_is_refused_again(
+    open_book: Open, clock: Any
+) -> None:
+    book = open_book("100/s", refused_pause_s=1, retry_after_cap_s=3)
+
+    def rests_s(*statuses: int) -> float:
+        answered(book, clock, *statuses)
+        return (taken(book).at - clock.at) / S
+
+    assert rests_s(429) == pytest.approx(1)
+    assert rests_s(429) == pytest.approx(2, abs=0.02)
+    assert rests_s(429) == pytest.approx(3, abs=0.02)  # the most
+    assert rests_s(*[200] * 25, 429) == pytest.approx(1, abs=0.02)
+    early = taken(book)
+    book.refused(early, clock.at - 2 * S)  # it had left before the rest began
+    assert rests_s() == pytest.approx(1, abs=0.05)
+
+
 def test_a_lone_429_among_answers_that_go_well_hardly_slows_down(
     open_book: Open, clock: Any
 ) -> None:
