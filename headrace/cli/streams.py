@@ -20,12 +20,16 @@ from typing import Any, TextIO
 #: Name of the error handler that never fails.
 REPLACING = "headrace-replace"
 
+#: Columns of a terminal, at least; a smaller number is not believed.
+LEAST_WIDTH = 20
+
 _ALIKE = str.maketrans({"…": ".", "–": "-", "—": "-", "‘": "'", "’": "'", "“": '"', "”": '"'})
 
 
 def prepare_streams() -> None:
     """Have standard streams that can be written, whatever this process was started with."""
     _open_closed_streams()
+    _ignore_impossible_width()
     codecs.register_error(REPLACING, _replaced)
     # Who closes the pipe (`| head`) has seen enough: what the command does goes on. A full disk is
     # a failure to write what was asked for. On standard error nothing can be said of either.
@@ -45,6 +49,13 @@ def _open_closed_streams() -> None:
             os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free: this one
         if getattr(sys, name) is None:
             setattr(sys, name, os.fdopen(descriptor, mode, closefd=False))
+
+
+def _ignore_impossible_width() -> None:
+    """Drop a width from the environment in which no table can be read: 0, as containers set it."""
+    width = os.environ.get("COLUMNS", "")
+    if width.isdecimal() and int(width) < LEAST_WIDTH:
+        del os.environ["COLUMNS"]
 
 
 class ForgivingStream(io.TextIOWrapper):

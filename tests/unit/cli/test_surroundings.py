@@ -67,6 +67,13 @@ def test_a_terminal_of_any_width(tmp_path: Path) -> None:
         assert (ended.code, "Traceback" in ended.err) == (COMMANDS[tuple(case.words)], False), case
 
 
+def test_an_impossible_width_hides_nothing(tmp_path: Path) -> None:
+    cases = [Case(("config", "show"), set={"COLUMNS": width}) for width in ("0", "1", "80")]
+    of_none, of_one, usual = run_cases(cases, tmp_path / "home")
+    assert usual.out.strip()
+    assert of_none.out == of_one.out == usual.out
+
+
 ODD_NAMES = (
     "a b", "new\nline", "quo'te\"s", "per%20cent%s", "ha#sh", "qu?estion", "dollar$HOME",
     "back\\slash", "star*[x]", "[bold]", "{run}", "\udcff\udcfe", "ü…", "eq=ual", "~", "-x",
