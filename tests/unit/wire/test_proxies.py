@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+import httpx
 import pytest
 
 from headrace.errors import ConfigurationError
@@ -160,3 +161,10 @@ def test_other_clients_reach_this_machine_directly_too(
     keep_loopback_direct(environ)
 
     assert environ == before | after
+
+
+def test_prefects_client_takes_the_variables_of_a_socks_proxy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("ALL_PROXY", "socks5://127.0.0.1:9")
+    httpx.Client().close()  # it cannot be made without the package for SOCKS
