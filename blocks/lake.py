@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from prefect.blocks.core import Block
 from pydantic import Field, SecretStr, ValidationError
 
+from blocks.aws import aws_settings
 from headrace.lake import Lake as OpenLake
 from headrace.lake import S3Settings, Store, open_lake
 from headrace.lake.exceptions import LakeUnusable
@@ -42,6 +43,10 @@ class Lake(Block):
     profile: str | None = Field(
         default=None, description="Profile of ~/.aws; empty for AWS_PROFILE."
     )
+    aws_credentials: str | None = Field(
+        default=None,
+        description="Name of an AWS Credentials block (prefect-aws) in place of keys and profile.",
+    )
     server_side_encryption: Encryption | None = Field(
         default=None, description="What every object is stored with, for buckets that demand it."
     )
@@ -76,12 +81,7 @@ class Lake(Block):
     def _s3(self) -> S3Settings:
         try:
             return S3Settings(
-                endpoint_url=self.endpoint_url or None,
-                region=self.region or None,
-                access_key_id=self.access_key_id or None,
-                secret_access_key=self.secret_access_key,
-                session_token=self.session_token,
-                profile=self.profile or None,
+                **self._access(),
                 server_side_encryption=self.server_side_encryption,
                 kms_key_id=self.kms_key_id or None,
                 addressing_style=self.addressing_style,
@@ -89,3 +89,24 @@ class Lake(Block):
             )
         except ValidationError as error:
             raise LakeUnusable(self.location, error.errors()[0]["msg"]) from error
+
+    def _access(self) -> dict[str, Any]:
+        """Endpoint, region and keys: those of this block, else those of the one that it names."""
+        ours = {
+            "endpoint_url": self.endpoint_url or None,
+            "region": self.region or None,
+            "access_key_id": self.access_key_id or None,
+            "secret_access_key": self.secret_access_key,
+            "session_token": self.session_token,
+            "profile": self.profile or None,
+        }
+        said = {name: value for name, value in ours.items() if value is not None}
+        if not self.aws_credentials:
+            return said
+        if doubled := said.keys() - {"endpoint_url", "region"}:
+            raise LakeUnusable(
+                self.location,
+                f"the block says {', '.join(sorted(doubled))} and aws_credentials",
+                hint="Leave one of them empty",
+            )
+        return aws_settings(self.aws_credentials) | said

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
-
-from prefect.blocks.core import Block
 from pydantic import SecretStr
 
 from blocks.exchange import Exchange
 from blocks.keys import ApiKeys
 from blocks.lake import Lake
+from blocks.loading import loaded
 from blocks.looker import Looker
 from blocks.quota import Quota
 from blocks.signing import BlockKey
 from blocks.sot import SotStoreBlock
-from headrace.errors import ConfigurationError
 from headrace.evidence.key_files import KeyFile
 from headrace.evidence.keys import KeyPlace
 from headrace.looker.client import LookerConnection, connection_from_environment
@@ -22,21 +19,19 @@ from headrace.pull.request import BLOCK_PREFIX
 from headrace.quota import PoolKey, parse_rates
 from headrace.settings import load_settings
 
-Saved = TypeVar("Saved", bound=Block)
-
 _LOOKER_COOLDOWN_S = 30.0
 
 
 def exchange_of(option: str) -> Exchange:
     """The exchange at a URL, or a saved Exchange block."""
     name = block_name(option)
-    return _loaded(Exchange, name) if name else Exchange(base_url=option)
+    return loaded(Exchange, name) if name else Exchange(base_url=option)
 
 
 def lake_of(option: str) -> Lake:
     """The lake at a location, or a saved Lake block."""
     name = block_name(option)
-    return _loaded(Lake, name) if name else Lake(location=option)
+    return loaded(Lake, name) if name else Lake(location=option)
 
 
 def looker_of(option: str) -> LookerConnection:
@@ -46,7 +41,7 @@ def looker_of(option: str) -> LookerConnection:
         ConfigurationError: there is no such block, or something is missing.
     """
     name = block_name(option)
-    return _loaded(Looker, name).connection() if name else connection_from_environment(option)
+    return loaded(Looker, name).connection() if name else connection_from_environment(option)
 
 
 def keys_of(option: str) -> list[PoolKey]:
@@ -57,7 +52,7 @@ def keys_of(option: str) -> list[PoolKey]:
     """
     name = block_name(option)
     if name:
-        return _loaded(ApiKeys, name).pool_keys()
+        return loaded(ApiKeys, name).pool_keys()
     texts = load_settings().api_keys.get_secret_value().split(",")
     keys = [SecretStr(text.strip()) for text in texts if text.strip()]
     return ApiKeys(keys=keys).pool_keys() if keys else []
@@ -67,14 +62,14 @@ def quota_of(option: str, *, breaker_cooldown_s: float) -> Quota:
     """The quota of some rates, or a saved Quota block (which says its own cooldown)."""
     name = block_name(option)
     if name:
-        return _loaded(Quota, name)
+        return loaded(Quota, name)
     return Quota(rates=option, breaker_cooldown_s=breaker_cooldown_s)
 
 
 def sot_store_of(option: str) -> SotStoreBlock:
     """The log at a location, or a saved SOT store block."""
     name = block_name(option)
-    return _loaded(SotStoreBlock, name) if name else SotStoreBlock(location=option)
+    return loaded(SotStoreBlock, name) if name else SotStoreBlock(location=option)
 
 
 def signing_key_of(option: str) -> KeyPlace:
@@ -103,17 +98,3 @@ def looker_quota_of(option: str, *, breaker_cooldown_s: float) -> Quota:
 def block_name(option: str) -> str:
     """The name behind `block:`, or "" if the option is a value of its own."""
     return option.removeprefix(BLOCK_PREFIX) if option.startswith(BLOCK_PREFIX) else ""
-
-
-def _loaded(kind: type[Saved], name: str) -> Saved:
-    try:
-        found = kind.load(name)
-    except (ValueError, RuntimeError) as error:
-        raise ConfigurationError(
-            f"there is no usable {kind.get_block_type_name()} block named {name!r} "
-            f"({str(error).splitlines()[0][:160]})",
-            hint="Blocks are made in the Prefect UI under Blocks, or saved from Python",
-        ) from error
-    if not isinstance(found, kind):
-        raise ConfigurationError(f"block {name!r} is no {kind.get_block_type_name()}")
-    return found

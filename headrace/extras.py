@@ -9,7 +9,7 @@ from typing import Literal
 
 from headrace.errors import ConfigurationError
 
-Extra = Literal["cql", "looker", "unified", "dask", "postgres", "redis", "evidence"]
+Extra = Literal["cql", "looker", "unified", "dask", "postgres", "redis", "evidence", "aws"]
 
 #: What each extra of `pyproject.toml` brings, and what it is for.
 _PACKAGES: dict[Extra, tuple[tuple[str, ...], str]] = {
@@ -19,6 +19,7 @@ _PACKAGES: dict[Extra, tuple[tuple[str, ...], str]] = {
     "dask": (("prefect_dask",), "work on a Dask cluster needs prefect-dask"),
     "postgres": (("psycopg",), "state at postgres:// needs psycopg"),
     "redis": (("redis",), "state at redis:// needs redis-py"),
+    "aws": (("prefect_aws",), "an AWS Credentials block needs prefect-aws"),
     "evidence": (
         ("cryptography", "rfc3161_client"),
         "signing and time-stamping need cryptography and rfc3161-client",

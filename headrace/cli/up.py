@@ -15,13 +15,8 @@ import typer
 
 from headrace.cli.common import Json, print_json
 from headrace.cli.deployments.plan import default_plan_path, read_plan
-from headrace.cli.deployments.serving import (
-    Schedule,
-    beside_of,
-    schedules_of,
-    switch_schedules,
-    wait_until_served,
-)
+from headrace.cli.deployments.serving import beside_of, wait_until_served
+from headrace.cli.deployments.switches import Switch, switch_all, switches_of
 from headrace.cli.server.configured import configured_api
 from headrace.cli.server.managed import ManagedServer
 from headrace.cli.server.status import ServerStatus, server_status
@@ -48,8 +43,8 @@ def up(
         bool | None,
         typer.Option(
             "--schedules/--no-schedules",
-            help="Switch the schedules of that file on, or all of them off. Default: as they are; "
-            "a new one is off.",
+            help="Switch the schedules and triggers of that file on, or all of them off. Default: "
+            "as they are; a new one is off.",
             show_default=False,
         ),
     ] = None,
@@ -68,9 +63,9 @@ def up(
     served = wait_until_served(server)
     serves = read_plan(Path(served.plan))
     if schedules is None:
-        planned = schedules_of(running.port, serves)
+        planned = switches_of(running.port, serves)
     else:
-        planned = switch_schedules(running.port, serves, on=schedules)
+        planned = switch_all(running.port, serves, on=schedules)
     elapsed_s = round(time.monotonic() - began, 1)
     _warn_of_configured_api()
     if as_json:
@@ -83,7 +78,8 @@ def up(
                 "started_now": running.started_now,
                 "deployments": served.deployments,
                 "folder": served.folder,
-                "schedules": {each.words: each.active for each in planned},
+                "schedules": {each.name: each.active for each in planned},
+                "ignored": serves.ignored,
                 "elapsed_s": elapsed_s,
             }
         )
@@ -92,12 +88,14 @@ def up(
     typer.echo(f"Prefect is {state}. UI: {running.ui_url}  (end it with `headrace down`)")
     typer.echo(f"{len(served.deployments)} deployments; their runs use the folder {served.folder}")
     typer.echo(_schedule_line(planned))
+    for line in serves.ignored:
+        typer.echo(f"Ignored: {line}")
     if served.plan != str(plan):
         _warn(f"They are still those of {served.plan}; `headrace down` first to serve {plan}.")
 
 
-def _schedule_line(planned: list[Schedule]) -> str:
-    if on := [each.words for each in planned if each.active]:
+def _schedule_line(planned: list[Switch]) -> str:
+    if on := [each.name for each in planned if each.active]:
         return f"Schedules on: {', '.join(on)}"
     return (
         "All schedules are off: nothing runs by itself. Switch them on with "

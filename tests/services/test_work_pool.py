@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import signal
-import subprocess
 from collections.abc import Iterator
 
 import pytest
@@ -15,7 +12,7 @@ from headrace.cli.server import ManagedServer
 from headrace.sim import SimulatedExchange
 from headrace.sim.looker import SimulatedLooker
 from tests.support.looker import SECRET
-from tests.support.served import BIN, Server, clean_environment
+from tests.support.served import Server, clean_environment
 
 pytestmark = [pytest.mark.services, pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -56,22 +53,10 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         a_stream_and_an_old_log(started)
         started.prefect("work-pool", "create", "headrace", "--type", "process")
         started.prefect("--no-prompt", "deploy", "--all")
-        worker = subprocess.Popen(
-            [str(BIN / "prefect"), "worker", "start", "--pool", "headrace"],
-            cwd=folder,
-            env={**own, "PREFECT_API_URL": started.api_url},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
         try:
-            yield started
+            with started.worker("headrace"):
+                yield started
         finally:
-            worker.terminate()
-            try:
-                worker.wait(60)
-            except subprocess.TimeoutExpired:
-                os.killpg(worker.pid, signal.SIGKILL)
             managed.down()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -88,6 +89,27 @@ class Server:
         """Run a command of Prefect's own against this server."""
         own = {**self.environment, "PREFECT_API_URL": self.api_url}
         return Server(self.folder, own).command(*words, program="prefect", **options)
+
+    @contextmanager
+    def worker(self, pool: str) -> Iterator[None]:
+        """A worker of a work pool, in this folder."""
+        worker = subprocess.Popen(
+            [str(self.programs / "prefect"), "worker", "start", "--pool", pool],
+            cwd=self.folder,
+            env={**self.environment, "PREFECT_API_URL": self.api_url},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        try:
+            yield
+        finally:
+            worker.terminate()
+            try:
+                worker.wait(60)
+            except subprocess.TimeoutExpired:
+                os.killpg(worker.pid, signal.SIGKILL)
+                worker.wait()
 
     def ask(self, method: str, path: str, body: Any = None) -> Any:
         """Send a request as the UI does.

@@ -4,13 +4,14 @@
 they run:
 
 - `plan`: the file, read and checked;
-- `serving`: what `up` starts beside the managed server, how it waits until that is ready, and the
-  schedules;
+- `serving`: what `up` starts beside the managed server, and how it waits until that is ready;
+- `switches`: schedules and triggers, on or off;
 - `supervisor`: that process. It restarts the next one when it dies, and leaves nothing behind;
 - `runner`: registers deployments, blocks and alarms, then starts the runs that are due;
 - `furnishing`: blocks and alarms on the server;
-- `registering`: deployments and schedules on the server; runs that a dead runner left behind.
+- `registering`, `triggers`: deployments, schedules and triggers on the server; runs that a dead
+  runner left behind.
 
 What supervisor and runner report to `up` and `status` is a `ServingNote` in the state folder. Only
-`runner`, `furnishing` and `registering` import Prefect.
+`runner`, `furnishing`, `registering` and `triggers` import Prefect.
 """

@@ -1,6 +1,6 @@
 """Register with the server what can be started here: deployments and their schedules.
 
-As often as you like, and with two requests where nothing has changed. A new schedule is off until
+As often as you like, and with three requests where nothing has changed. A new schedule is off until
 it is switched on (`headrace up --schedules`, or in the UI), and switches stay as they are; so does
 a schedule that was made in the UI. A schedule that has left the list is deleted.
 
@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Iterable, Sequence
-from datetime import timedelta
 from importlib import import_module
 from typing import Any
 from uuid import UUID
 
 from prefect import Flow
+from prefect.automations import AutomationCore
 from prefect.client.orchestration import PrefectClient
 from prefect.client.schemas.actions import DeploymentScheduleCreate
 from prefect.client.schemas.filters import (
@@ -33,20 +33,24 @@ from prefect.client.schemas.filters import (
 from prefect.client.schemas.objects import (
     ConcurrencyLimitConfig,
     ConcurrencyLimitStrategy,
+    DeploymentSchedule,
     StateType,
     VersionInfo,
 )
 from prefect.client.schemas.responses import DeploymentResponse
-from prefect.client.schemas.schedules import CronSchedule, IntervalSchedule
+from prefect.client.schemas.schedules import CronSchedule, IntervalSchedule, RRuleSchedule
 from prefect.deployments.runner import RunnerDeployment
 from prefect.exceptions import ObjectNotFound
 from prefect.states import Crashed
 from prefect.types.entrypoint import EntrypointType
 
 from headrace.cli.deployments.plan import Plan, PlannedDeployment, PlannedSchedule
+from headrace.cli.deployments.triggers import automations_of, reconcile_triggers
 from headrace.errors import ConfigurationError
 from headrace.extras import ExtraMissing
 from headrace.project import PACKAGES
+
+Times = CronSchedule | IntervalSchedule | RRuleSchedule
 
 _PAGE = 200
 
@@ -102,28 +106,34 @@ async def register_deployments(client: PrefectClient, plan: Plan) -> dict[UUID, 
     stored = await _stored(client, {str(deployment.flow_name) for _, deployment in wanted})
     # One after the other: SQLite has one writer, and those that wait for it sleep. All at once,
     # eight new deployments took 13 s on an idle machine, 12 of them asleep.
-    return {
-        await _registered(
-            client, planned, deployment, stored.get(deployment.full_name)
-        ): deployment.full_name
-        for planned, deployment in wanted
-    }
+    served: dict[UUID, str] = {}
+    triggers: dict[UUID, list[AutomationCore]] = {}
+    for planned, deployment in wanted:
+        name = deployment.full_name
+        deployment_id = await _registered(client, planned, deployment, stored.get(name))
+        served[deployment_id] = name
+        triggers[deployment_id] = automations_of(planned, deployment_id)
+    await reconcile_triggers(client, triggers)
+    return served
 
 
 async def runner_deployment(planned: PlannedDeployment) -> RunnerDeployment:
     """The deployment in Prefect's own terms, without its schedules."""
     limit = planned.concurrency_limit
+    options = None
+    if limit is not None:
+        options = ConcurrencyLimitConfig(
+            limit=limit.limit,
+            collision_strategy=ConcurrencyLimitStrategy(limit.collision_strategy),
+            grace_period_seconds=limit.grace_period_seconds,
+        )
     deployment = await flow_of(planned).ato_deployment(
         planned.name,
         description=planned.description,
         tags=list(planned.tags),
         version=planned.version,
         parameters=planned.parameters,
-        concurrency_limit=ConcurrencyLimitConfig(
-            limit=limit.limit,
-            collision_strategy=ConcurrencyLimitStrategy(limit.collision_strategy),
-            grace_period_seconds=limit.grace_period_seconds,
-        ),
+        concurrency_limit=options,
         entrypoint_type=EntrypointType.MODULE_PATH,
     )
     # Said, so that a deployment that belonged to a work pool does not any more.
@@ -182,6 +192,7 @@ async def _created(
         entrypoint=deployment.entrypoint,
         parameter_openapi_schema=_form(deployment),
         enforce_parameter_schema=True,
+        paused=planned.paused,
     )
 
 
@@ -221,9 +232,12 @@ async def _reconcile(
         schedule = wanted.pop(existing.slug, None) if existing.slug else None
         if existing.slug and schedule is None:
             await client.delete_deployment_schedule(stored.id, existing.id)
-        elif schedule is not None and not _same(existing.schedule, schedule):
+        elif schedule is not None and not _same(existing, schedule):
             await client.update_deployment_schedule(
-                stored.id, existing.id, schedule=_times(schedule)
+                stored.id,
+                existing.id,
+                schedule=times_of(schedule),
+                parameters=schedule.parameters,
             )
     if wanted:
         await client.create_deployment_schedules(
@@ -231,31 +245,51 @@ async def _reconcile(
         )
 
 
-def _same(stored: Any, planned: PlannedSchedule) -> bool:
-    if planned.cron is not None:
-        return isinstance(stored, CronSchedule) and (stored.cron, stored.timezone) == (
-            planned.cron,
-            planned.timezone,
-        )
+def _same(stored: DeploymentSchedule, planned: PlannedSchedule) -> bool:
+    wanted = times_of(planned)
+    said = wanted.model_fields_set
     return (
-        isinstance(stored, IntervalSchedule)
-        and stored.interval.total_seconds() == planned.interval
-        and stored.timezone == planned.timezone
+        type(stored.schedule) is type(wanted)
+        and stored.parameters == planned.parameters
+        and stored.schedule.model_dump(include=said) == wanted.model_dump(include=said)
     )
 
 
 def _new(schedule: PlannedSchedule) -> DeploymentScheduleCreate:
     # Off: serving starts no work by itself.
-    return DeploymentScheduleCreate(schedule=_times(schedule), active=False, slug=schedule.key)
-
-
-def _times(schedule: PlannedSchedule) -> CronSchedule | IntervalSchedule:
-    if schedule.cron is not None:
-        return CronSchedule(cron=schedule.cron, timezone=schedule.timezone)
-    assert schedule.interval is not None, "checked when the plan was read"
-    return IntervalSchedule(
-        interval=timedelta(seconds=schedule.interval), timezone=schedule.timezone
+    return DeploymentScheduleCreate(
+        schedule=times_of(schedule),
+        active=False,
+        slug=schedule.key,
+        parameters=schedule.parameters,
     )
+
+
+def times_of(planned: PlannedSchedule) -> Times:
+    """The times of a schedule in Prefect's own terms.
+
+    Raises:
+        ConfigurationError: Prefect cannot use them.
+    """
+    try:
+        return _times(planned)
+    except ValueError as error:
+        lines = str(error).splitlines()
+        raise ConfigurationError(
+            f"the schedule {planned.key} cannot be used: {' '.join(lines[1:3]) or lines[0]}"
+        ) from error
+
+
+def _times(planned: PlannedSchedule) -> Times:
+    zone = planned.timezone
+    if planned.cron is not None:
+        day_or = {} if planned.day_or is None else {"day_or": planned.day_or}
+        return CronSchedule(cron=planned.cron, timezone=zone, **day_or)
+    if planned.rrule is not None:
+        return RRuleSchedule(rrule=planned.rrule, timezone=zone)
+    assert planned.interval is not None, "checked when the plan was read"
+    anchor = {} if planned.anchor_date is None else {"anchor_date": planned.anchor_date}
+    return IntervalSchedule(interval=planned.interval, timezone=zone, **anchor)
 
 
 async def withdraw(client: PrefectClient, deployments: Iterable[UUID]) -> None:
