@@ -13,6 +13,7 @@ import typer
 
 from headrace.sim import ExchangeSettings, SpecError
 from headrace.sim.faults import F
+from headrace.sim.http import HOST
 from headrace.sim.keyed import KeyedSettings, KeyedSimulation, make_keys
 from headrace.sim.limits import Limit, RetryAfter, parse_bucket, parse_window
 from headrace.sim.looker import LookerSettings, LookerSimulation
@@ -32,6 +33,12 @@ Window = Annotated[
 ]
 RetryAfterForm = Annotated[
     str, typer.Option(help="Retry-After of a 429: absent, seconds, date or zero.")
+]
+Host = Annotated[
+    str,
+    typer.Option(
+        help="Address to listen on; 0.0.0.0 for a container's. There is no authentication."
+    ),
 ]
 PortFile = Annotated[
     Path | None, typer.Option(help="Write the port here once ready; removed at the end.")
@@ -92,6 +99,7 @@ def exchange(
             dir_okay=False,
         ),
     ] = None,
+    host: Host = HOST,
     port_file: PortFile = None,
     as_json: Json = False,
 ) -> None:
@@ -116,7 +124,7 @@ def exchange(
     settings = ExchangeSettings.of(*products, **fields)
     ids = [spec.id for spec in settings.products]
     announce = _announcer("exchange", ", ".join(ids), port_file, {"products": ids}, as_json=as_json)
-    _serve(ExchangeSimulation(settings), settings.port, announce, port_file, as_json)
+    _serve(ExchangeSimulation(settings), settings.port, announce, port_file, as_json, host=host)
 
 
 @app.command()
@@ -259,10 +267,12 @@ def _serve(
     announce: Callable[[str], None],
     port_file: Path | None,
     as_json: bool,
+    *,
+    host: str = HOST,
 ) -> None:
     """Serve until a signal; then print how many requests were answered."""
     try:
-        serve(service, port, announce)
+        serve(service, port, announce, host=host)
     finally:
         if port_file is not None:
             port_file.unlink(missing_ok=True)

@@ -24,12 +24,27 @@ class PortInUseError(ConfigurationError):
         port: the port.
     """
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, host: str) -> None:
         super().__init__(
-            f"port {port} of 127.0.0.1 is taken",
+            f"port {port} of {host} is taken",
             hint="Name another one, or port 0 for any that is free",
         )
         self.port = port
+
+
+class HostUnusableError(ConfigurationError):
+    """The address to listen on is none of this machine.
+
+    Attributes:
+        host: the address.
+    """
+
+    def __init__(self, host: str, reason: str) -> None:
+        super().__init__(
+            f"nothing can listen on {host!r}: {reason}",
+            hint="Name an address of this machine: 127.0.0.1, or 0.0.0.0 for all it has",
+        )
+        self.host = host
 
 
 class ServerStartError(HeadraceError):

@@ -18,7 +18,7 @@ from http import HTTPStatus
 from typing import Any, Literal, cast
 from urllib.parse import parse_qsl
 
-from headrace.sim.exceptions import PortInUseError
+from headrace.sim.exceptions import HostUnusableError, PortInUseError
 
 _MAX_HEAD_BYTES = 64 * 1024
 _MAX_BODY_BYTES = 64 * 1024 * 1024
@@ -261,7 +261,7 @@ _CHECK_S = 0.02
 
 
 class Listener:
-    """Serves a handler on 127.0.0.1.
+    """Serves a handler on 127.0.0.1, or where it is asked to.
 
     A second socket is bound to the port and never listens: while nothing else listens, the
     kernel refuses connections, and no other process can take the port.
@@ -271,27 +271,35 @@ class Listener:
         clock: the time of arrivals.
         refuses: asked 50 times a second whether connections are to be refused.
         port: 0 for any that is free.
+        host: the address; 0.0.0.0 is every one of a container.
 
     Raises:
         PortInUseError: another process listens there.
     """
 
     def __init__(
-        self, handler: Handler, *, clock: Clock, refuses: Callable[[], bool], port: int = 0
+        self,
+        handler: Handler,
+        *,
+        clock: Clock,
+        refuses: Callable[[], bool],
+        port: int = 0,
+        host: str = HOST,
     ) -> None:
+        self._host = host = _address(host)
         self._handler, self._clock, self._refuses = handler, clock, refuses
         self._connections: set[Connection] = set()
         self._connecting: set[asyncio.Task[Any]] = set()
         self._listening: socket.socket | None = None
         if port:
-            _assert_free(port)
-        self._placeholder = _bound(port)
+            _assert_free(port, host)
+        self._placeholder = _bound(port, host)
         self.port: int = self._placeholder.getsockname()[1]
 
     @property
     def url(self) -> str:
         """Where it listens, without a slash at the end."""
-        return f"http://{HOST}:{self.port}"
+        return f"http://{self._host}:{self.port}"
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until `stop` is set, then drop every connection and release the port."""
@@ -314,7 +322,7 @@ class Listener:
         if self._refuses():
             self._close()
         elif self._listening is None:
-            self._listening = _bound(self.port)
+            self._listening = _bound(self.port, self._host)
             self._listening.setblocking(False)
             self._listening.listen(_BACKLOG)
             asyncio.get_running_loop().add_reader(self._listening, self._accept, self._listening)
@@ -346,22 +354,32 @@ class Listener:
             connection.reset()
 
 
-def _bound(port: int) -> socket.socket:
+def _bound(port: int, host: str) -> socket.socket:
     held = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-    held.bind((HOST, port))
+    held.bind((host, port))
     return held
 
 
-def _assert_free(port: int) -> None:
+def _address(host: str) -> str:
+    """The address of a name, once something could be bound to it."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        try:
+            probe.bind((host, 0))
+        except OSError as error:
+            raise HostUnusableError(host, error.strerror or str(error)) from error
+        return str(probe.getsockname()[0])
+
+
+def _assert_free(port: int, host: str) -> None:
     """Fail where `SO_REUSEPORT` would let two servers share a port and halve their requests."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind((HOST, port))
+            probe.bind((host, port))
             probe.listen(1)
         except OSError as error:
             if error.errno in (errno.EADDRINUSE, errno.EACCES):
-                raise PortInUseError(port) from error
+                raise PortInUseError(port, host) from error
             raise

@@ -15,7 +15,7 @@ from headrace.sim.arrivals import Arrival
 from headrace.sim.child import PREFIX
 from headrace.sim.control import control_reply
 from headrace.sim.faults import F
-from headrace.sim.http import Listener, Reply, Request
+from headrace.sim.http import HOST, Listener, Reply, Request
 from headrace.sim.service import SimulatedService
 
 
@@ -25,6 +25,7 @@ def serve(
     on_ready: Callable[[str], None],
     *,
     parent_fd: int | None = None,
+    host: str = HOST,
 ) -> None:
     """Serve until SIGINT or SIGTERM.
 
@@ -33,11 +34,12 @@ def serve(
         port: 0 for any that is free.
         on_ready: called with the URL once connections are accepted.
         parent_fd: a pipe from the parent: when the parent ends, however it ends, so does this.
+        host: the address to listen on.
 
     Raises:
         PortInUseError: the port is taken.
     """
-    asyncio.run(_serve(_listener(service, port), on_ready, parent_fd))
+    asyncio.run(_serve(_listener(service, port, host), on_ready, parent_fd))
 
 
 def serve_for_parent(service: SimulatedService[F], port: int) -> None:
@@ -50,13 +52,15 @@ def serve_for_parent(service: SimulatedService[F], port: int) -> None:
     serve(service, port, report, parent_fd=sys.stdin.fileno())
 
 
-def _listener(service: SimulatedService[F], port: int) -> Listener:
+def _listener(service: SimulatedService[F], port: int, host: str = HOST) -> Listener:
     async def handle(request: Request) -> Reply:
         if request.path.startswith(PREFIX):
             return control_reply(service, request)
         return await service.handle(request)
 
-    return Listener(handle, clock=service.clock, refuses=service.refuses_connections, port=port)
+    return Listener(
+        handle, clock=service.clock, refuses=service.refuses_connections, port=port, host=host
+    )
 
 
 async def _serve(
