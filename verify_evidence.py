@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 # ruff: noqa: T201 - it is a program that prints
-"""Check what Headrace states of a lake, or of Looker's snapshots, without its code or its servers.
+"""Check what Headrace states of a lake, a log, or Looker's snapshots, without its code or servers.
 
     python verify_evidence.py lake data/lake --keys keys.json --trust KEY_ID
     python verify_evidence.py lake 's3://bucket/prefix?endpoint_override=http://127.0.0.1:8333' ...
     python verify_evidence.py snapshots data/looker-snapshots --keys keys.json --trust KEY_ID
+    python verify_evidence.py log out.sot --held head.json --keys keys.json --trust KEY_ID
+    python verify_evidence.py log --proof proof.json --keys keys.json --trust KEY_ID
     python verify_evidence.py lake data/lake --unsigned        # without any statement
 
 Needs Python 3.11, pyarrow and, except with --unsigned, cryptography; nothing else. It only reads.
@@ -17,6 +19,9 @@ Of a lake every part is read: name, footer, rows and their digests (docs/lake.md
 held against the last manifest, the manifests against one another, against the heads of the lake and
 against what you hold (docs/manifests.md, docs/evidence.md). Rows take some 12 s per million.
 
+Of a log the signed heads that you hold (`headrace sot head --signed`), a stream (`headrace sot
+recover`) and proofs (`headrace sot prove`) are held against one another (docs/sot-format.md).
+
 Exit code: 0 all is well, 1 something is wrong (a line for each thing: what, and where), 2 wrong
 input, or it cannot be opened, 4 nothing is wrong but ids up to the newest known one are missing.
 """
@@ -28,6 +33,7 @@ import base64
 import hashlib
 import json
 import re
+import struct
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -46,6 +52,9 @@ SNAPSHOTS = "looker-snapshots"
 LAKE_MANIFEST = "headrace.lake-manifest.v1"
 LAKE_HEAD = "headrace.lake-head.v1"
 INVENTORY = "headrace.looker-snapshots.v1"
+LOG_HEAD = "headrace.sot.head.v1"
+INCLUSION = "headrace.sot.inclusion.v1"
+CONSISTENCY = "headrace.sot.consistency.v1"
 ENDORSEMENT = "headrace.key.v1"
 #: What the payload of each kind must have for the checks that are made here.
 FIELDS = {
@@ -55,6 +64,9 @@ FIELDS = {
 }
 NUMBERED = re.compile(r"([0-9]{9,18})\.json")
 LARGEST_NUMBER = 2**53 - 1
+STREAM_BEGIN = b"HRSOTS\1\0"
+#: Records of one leaf, and what stands before the content of a leaf and of an inner node.
+LEAF_RECORDS, LEAF, INNER = 16, b"\0", b"\1"
 PART = re.compile(r"part-([0-9]{12,19})-([0-9]{12,19})\.parquet")
 NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?", re.ASCII)
 COLUMNS = {
@@ -159,17 +171,21 @@ def main(arguments: list[str] | None = None) -> int:
     options = parsed(arguments)
     place = options.place
     verdict = Verdict()
+    reports: list[Report] = []
     try:
-        files, root = open_place(place)
         trusted = None if options.unsigned else Trusted.read(options.keys, options.trust)
-        held = [] if trusted is None else [s for path in options.held for s in kept(path, trusted)]
-        if options.command == "snapshots":
-            reports: list[Report] = []
-            check_snapshots(files, root, trusted, held, verdict)
+        if trusted is not None and options.command == "log":
+            check_log(options, trusted, verdict)
         else:
-            reports = check_lake(files, root, trusted, held, verdict, options)
+            files, root = open_place(place)
+            held = [s for path in options.held for s in kept(path, trusted)] if trusted else []
+            if options.command == "lake":
+                reports = check_lake(files, root, trusted, held, verdict, options)
+            elif trusted is not None:
+                check_snapshots(files, root, trusted, held, verdict)
     except (OSError, ValueError, WrongInput) as error:
-        print(f"{options.program}: {place} cannot be checked: {error}", file=sys.stderr)
+        what = place or "the log"
+        print(f"{options.program}: {what} cannot be checked: {error}", file=sys.stderr)
         return 2
     if options.json:
         found = [report.as_json() for report in reports]
@@ -197,8 +213,12 @@ def parsed(arguments: list[str] | None) -> argparse.Namespace:
     commands = parser.add_subparsers(dest="command", required=True)
     lake = commands.add_parser("lake", help="a lake: parts, manifests, heads")
     snapshots = commands.add_parser("snapshots", help="a place of snapshots of Looker's content")
-    for command in (lake, snapshots):
-        command.add_argument("place", help="a folder, or s3://bucket/prefix")
+    log = commands.add_parser("log", help="a log: signed heads, proofs, a recovered stream")
+    for command in (lake, snapshots, log):
+        if command is log:
+            log.add_argument("place", nargs="?", help="a stream, as `headrace sot recover` writes")
+        else:
+            command.add_argument("place", help="a folder, or s3://bucket/prefix")
         command.add_argument("--keys", help="the list of public keys, a file")
         command.add_argument("--trust", help="the id of the key that is trusted first")
         command.add_argument(
@@ -206,6 +226,7 @@ def parsed(arguments: list[str] | None) -> argparse.Namespace:
         )
         command.add_argument("--json", action="store_true", help="one JSON document on stdout")
         command.set_defaults(unsigned=False, program="verify_evidence")
+    log.add_argument("--proof", action="append", default=[], help="a proof; repeatable")
     lake.add_argument("--product", help="only this one, as in BTC-USD")
     lake.add_argument("--quick", action="store_true", help="names and footers only, no rows")
     lake.add_argument("--unsigned", action="store_true", help="parts alone, without any statement")
@@ -336,15 +357,23 @@ def kept(path: str, trusted: Trusted) -> Iterator[Statement]:
     Raises:
         WrongInput: it cannot be read, or holds what is not signed by a trusted key.
     """
-    with open(path, "rb") as file:  # noqa: PTH123 - as above
-        content = file.read()
     try:
-        texts = [content] if is_json(content) else content.splitlines()
-        for number, text in enumerate(texts, start=1):
+        for where, text in lines_of(path):
             payload = trusted.open(text)
-            yield Statement(int(payload.get("sequence", 0)), f"{path}:{number}", "", payload)
+            yield Statement(int(payload.get("sequence", 0)), where, "", payload)
     except (Bad, ValueError, TypeError) as error:
         raise WrongInput(f"{path}: {error}") from error
+
+
+def lines_of(path: str) -> Iterator[tuple[str, bytes]]:
+    """A file's JSON values, one or one a line, each with its place."""
+    with open(path, "rb") as file:  # noqa: PTH123 - as short as it gets
+        content = file.read()
+    if is_json(content):
+        yield path, content
+        return
+    for number, line in enumerate(content.splitlines(), start=1):
+        yield f"{path}:{number}", line
 
 
 def is_json(content: bytes) -> bool:
@@ -689,19 +718,386 @@ class Entries:
             yield f"{late:,} trades came to light in holes of {self.manifest}"
 
 
+# A log: docs/sot-format.md.
+
+
+@dataclass(frozen=True)
+class SymbolHead:
+    """The tree of one symbol: where its chain begins, how many records, the root over them."""
+
+    symbol: int
+    first_seq: int
+    size: int
+    root: bytes
+
+    @property
+    def leaf(self) -> bytes:
+        """Its leaf in the tree over all symbols."""
+        return struct.pack("<IQQ32s", self.symbol, self.first_seq, self.size, self.root)
+
+
+@dataclass(frozen=True)
+class LogHead:
+    """A signed head over all symbols: what it is called, its log, its time."""
+
+    name: str
+    store: str
+    time: str
+    symbols: dict[int, SymbolHead]
+
+
+def check_log(options: argparse.Namespace, trusted: Trusted, verdict: Verdict) -> None:
+    """Hold heads, proofs and a stream against one another."""
+    heads = [head for path in options.held for head in read_heads(path, trusted, verdict)]
+    # Times are whole seconds.
+    heads.sort(key=lambda head: (head.time, sum(each.size for each in head.symbols.values())))
+    if not options.held and not options.proof:
+        raise WrongInput("give signed heads (--held), or proofs that were made with one (--proof)")
+    if len({head.store for head in heads}) > 1:
+        verdict.blame(f"the heads are of several logs: {sorted({head.store for head in heads})}")
+    grown: set[tuple[int, int, int]] = set()
+    for path in options.proof:
+        for where, text in lines_of(path):
+            try:
+                check_proof(strict_json(text), heads, trusted, grown)
+            except (Bad, ValueError, KeyError, TypeError, struct.error, AttributeError) as error:
+                verdict.blame(f"{where}: {error or type(error).__name__}")
+    for before, after in pairwise(heads):
+        check_growth(before, after, grown, verdict, proven=options.place is not None)
+    if options.place is not None:
+        check_stream(options.place, heads, verdict)
+
+
+def read_heads(path: str, trusted: Trusted, verdict: Verdict) -> Iterator[LogHead]:
+    """The heads in a file; one that is not valid goes into the verdict."""
+    for where, text in lines_of(path):
+        try:
+            found = strict_json(text)
+            payload = trusted.payload(found["head"], "the head")
+            symbols = [
+                SymbolHead(
+                    each["symbol"],
+                    int(each["first_seq"]),
+                    int(each["size"]),
+                    base64.b64decode(each["root"], validate=True),
+                )
+                for each in found["symbols"]
+            ]
+            check_head(payload, symbols)
+        except (Bad, ValueError, KeyError, TypeError, struct.error) as error:
+            verdict.blame(f"{where} is no valid head of a log: {error}")
+            continue
+        name = f"the head of {payload['time']} in {where}"
+        yield LogHead(
+            name, payload["store"], payload["time"], {each.symbol: each for each in symbols}
+        )
+
+
+def check_head(payload: dict[str, Any], symbols: list[SymbolHead]) -> None:
+    """The symbols beside a head have to be those that its root is over."""
+    if payload["type"] != LOG_HEAD:
+        raise Bad(f"it is {payload['type']}, not {LOG_HEAD}")
+    ids = [each.symbol for each in symbols]
+    if ids != sorted(set(ids)) or payload["symbols"] != len(ids):
+        raise Bad("its symbols are not as many as were signed, or do not rise")
+    if any(len(each.root) != 32 for each in symbols):
+        raise Bad("a root has not 32 bytes")
+    tree = Tree()
+    for each in symbols:
+        tree.add(each.leaf)
+    if base64.b64encode(tree.root()).decode() != payload["root"]:
+        raise Bad("the root that was signed is not over the symbols beside it")
+
+
+def check_growth(
+    before: LogHead,
+    after: LogHead,
+    grown: set[tuple[int, int, int]],
+    verdict: Verdict,
+    *,
+    proven: bool,
+) -> None:
+    """No symbol of a head may be missing in a later one, smaller, or another.
+
+    Args:
+        grown: symbols and two sizes, of which proofs show that one grew out of the other.
+        proven: a stream will show it.
+    """
+    for symbol, old in before.symbols.items():
+        new = after.symbols.get(symbol)
+        if new is None:
+            verdict.blame(f"symbol {symbol} is in {before.name}, and not in {after.name}")
+        elif new.first_seq != old.first_seq:
+            verdict.blame(f"symbol {symbol} begins elsewhere in {after.name} than in {before.name}")
+        elif new.size < old.size:
+            verdict.blame(
+                f"symbol {symbol} has {old.size:,} records in {before.name}, and {new.size:,} in "
+                f"{after.name}: its end was cut"
+            )
+        elif new.size == old.size and new.root != old.root:
+            verdict.blame(f"symbol {symbol} was rewritten between {before.name} and {after.name}")
+        elif new.size > old.size and not proven and (symbol, old.size, new.size) not in grown:
+            verdict.notes.append(
+                f"symbol {symbol}: nothing was given that proves that its {new.size:,} records in "
+                f"{after.name} grew out of the {old.size:,} in {before.name}"
+            )
+
+
+def check_proof(
+    proof: dict[str, Any],
+    heads: list[LogHead],
+    trusted: Trusted,
+    grown: set[tuple[int, int, int]],
+) -> None:
+    """Check one proof, and that its roots are signed; one of growth goes into `grown`."""
+    kind = proof.get("type")
+    if kind == INCLUSION:
+        check_inclusion(proof)
+        tree = head_of(proof, "size", "root")
+        if "head" in proof:
+            check_head_path(proof, tree, trusted)
+        elif all(head.symbols.get(tree.symbol) != tree for head in heads):
+            raise Bad("no signed head that was given vouches for its root")
+    elif kind == CONSISTENCY:
+        check_consistency(proof)
+        for size, root in (("from_size", "from_root"), ("to_size", "to_root")):
+            tree = head_of(proof, size, root)
+            same_size = [
+                there
+                for head in heads
+                if (there := head.symbols.get(tree.symbol)) and there.size == tree.size
+            ]
+            if same_size and tree not in same_size:
+                raise Bad(f"its root of size {tree.size:,} is not that of the head that was signed")
+        grown.add((proof["symbol"], int(proof["from_size"]), int(proof["to_size"])))
+    else:
+        raise Bad(f"{kind!r} is no proof that is known")
+
+
+def head_of(proof: dict[str, Any], size: str, root: str) -> SymbolHead:
+    """The tree that a proof is about."""
+    found = base64.b64decode(proof[root], validate=True)
+    return SymbolHead(proof["symbol"], int(proof["first_seq"]), int(proof[size]), found)
+
+
+def check_inclusion(proof: dict[str, Any]) -> None:
+    """The record has to be in the leaf, and the leaf in the tree."""
+    size, at = int(proof["size"]), int(proof["seq"]) - int(proof["first_seq"])
+    if not 0 <= at < size:
+        raise Bad("the record is not within the tree")
+    leaf, place = divmod(at, LEAF_RECORDS)
+    before, digests = decoded(proof["before"])[0], decoded(proof["digests"])
+    if len(digests) != min(LEAF_RECORDS, size - LEAF_RECORDS * leaf):
+        raise Bad("its leaf has not as many digests as it must")
+    if place and digests[place - 1] != before:
+        raise Bad("the digest before the record is not that of its leaf")
+    if "record" not in proof:
+        raise Bad("it does not hold the record (headrace sot prove --record)")
+    frame = base64.b64decode(proof["record"], validate=True)
+    if hashlib.sha256(before + frame).digest() != digests[place]:
+        raise Bad("the record is another than the one in the tree")
+    if place_of(frame[4:]) != (proof["symbol"], int(proof["seq"])):
+        raise Bad("the record is of another symbol or sequence")
+    top, _ = climbed(node(LEAF, b"".join(digests)), leaf, leaves_of(size), decoded(proof["path"]))
+    if top != decoded(proof["root"])[0]:
+        raise Bad("the path does not lead to the root")
+
+
+def check_head_path(proof: dict[str, Any], tree: SymbolHead, trusted: Trusted) -> None:
+    """The symbol's tree has to be a leaf of the head in the proof."""
+    payload = trusted.payload(proof["head"], "its head")
+    if payload["type"] != LOG_HEAD:
+        raise Bad(f"its head is {payload['type']}, not {LOG_HEAD}")
+    path = decoded(proof["head_path"])
+    top, _ = climbed(node(LEAF, tree.leaf), proof["head_index"], payload["symbols"], path)
+    if base64.b64encode(top).decode() != payload["root"]:
+        raise Bad("the symbol's tree is not in the head that was signed")
+
+
+def check_consistency(proof: dict[str, Any]) -> None:
+    """The smaller tree has to be the beginning of the larger one."""
+    small, large = int(proof["from_size"]), int(proof["to_size"])
+    from_root, to_root = decoded(proof["from_root"])[0], decoded(proof["to_root"])[0]
+    if not 0 <= small <= large:
+        raise Bad("its sizes fall")
+    if small == large:
+        if from_root != to_root:
+            raise Bad("the roots of one size differ")
+        return
+    leaf, rest = divmod(small, LEAF_RECORDS)
+    digests = decoded(proof["digests"])
+    if len(digests) != min(LEAF_RECORDS, large - LEAF_RECORDS * leaf):
+        raise Bad("its leaf has not as many digests as it must")
+    path = decoded(proof["path"])
+    top, left = climbed(node(LEAF, b"".join(digests)), leaf, leaves_of(large), path)
+    if top != to_root:
+        raise Bad("the path does not lead to the root of the larger tree")
+    smaller = node(LEAF, b"".join(digests[:rest])) if rest else None
+    for sibling in left:
+        smaller = sibling if smaller is None else node(INNER, sibling + smaller)
+    if (smaller or hashlib.sha256().digest()) != from_root:
+        raise Bad("the smaller tree is not the beginning of the larger one")
+
+
+def climbed(bottom: bytes, index: int, leaves: int, path: list[bytes]) -> tuple[bytes, list[bytes]]:
+    """The root that a path leads to, and the siblings on the left, from below."""
+    last, siblings, left = leaves - 1, iter(path), []
+    if not 0 <= index < leaves:
+        raise Bad("the leaf is not within the tree")
+    try:
+        while last:
+            if index % 2:
+                left.append(next(siblings))
+                bottom = node(INNER, left[-1] + bottom)
+            elif index < last:
+                bottom = node(INNER, bottom + next(siblings))
+            index, last = index // 2, last // 2
+    except StopIteration:
+        raise Bad("the path is too short") from None
+    if next(siblings, None) is not None:
+        raise Bad("the path is too long")
+    return bottom, left
+
+
+def decoded(text: str) -> list[bytes]:
+    """The hashes of a field."""
+    joined = base64.b64decode(text, validate=True)
+    if len(joined) % 32:
+        raise Bad("a field of hashes is cut")
+    return [joined[at : at + 32] for at in range(0, len(joined), 32)]
+
+
+def node(prefix: bytes, content: bytes) -> bytes:
+    """The hash of a leaf or of an inner node."""
+    return hashlib.sha256(prefix + content).digest()
+
+
+def leaves_of(size: int) -> int:
+    """How many leaves a tree over so many records has."""
+    return -(-size // LEAF_RECORDS)
+
+
+class Tree:
+    """A tree of RFC 6962 to which leaves are added; only the roots of perfect subtrees are kept."""
+
+    def __init__(self) -> None:
+        self.leaves = 0
+        self._perfect: list[bytes] = []
+
+    def add(self, leaf: bytes) -> None:
+        """Add a leaf at the end."""
+        top, count = node(LEAF, leaf), self.leaves
+        while count % 2:
+            top, count = node(INNER, self._perfect.pop() + top), count // 2
+        self._perfect.append(top)
+        self.leaves += 1
+
+    def root(self, unfinished: bytes = b"") -> bytes:
+        """The root, with one leaf more if it is not empty."""
+        parts = [*self._perfect, *([node(LEAF, unfinished)] if unfinished else [])]
+        if not parts:
+            return hashlib.sha256().digest()
+        top = parts.pop()
+        while parts:
+            top = node(INNER, parts.pop() + top)
+        return top
+
+
+class Chain:
+    """The chain and the tree of one symbol, as a stream is read.
+
+    Args:
+        heads: where its root is wanted, with what the heads say.
+    """
+
+    def __init__(self, symbol: int, first_seq: int, heads: list[tuple[str, SymbolHead]]) -> None:
+        self.symbol, self.first_seq, self.size = symbol, first_seq, 0
+        start = b"headrace sot v1\0" + struct.pack("<IQ", symbol, first_seq)
+        self._digest = hashlib.sha256(start).digest()
+        self._leaf = b""
+        self._tree = Tree()
+        self._wanted: dict[int, list[tuple[str, SymbolHead]]] = {}
+        for head in heads:
+            self._wanted.setdefault(head[1].size, []).append(head)
+
+    def add(self, frame: bytes) -> Iterator[str]:
+        """Take the next record; which heads it does not fit, in words."""
+        self._digest = hashlib.sha256(self._digest + frame).digest()
+        self._leaf += self._digest
+        self.size += 1
+        if len(self._leaf) == 32 * LEAF_RECORDS:
+            self._tree.add(self._leaf)
+            self._leaf = b""
+        for name, head in self._wanted.get(self.size, ()):
+            if (head.first_seq, head.root) != (self.first_seq, self._tree.root(self._leaf)):
+                yield (
+                    f"symbol {self.symbol}: its first {self.size:,} records are not those of {name}"
+                )
+
+
+def check_stream(path: str, heads: list[LogHead], verdict: Verdict) -> None:
+    """Hold a stream, as `headrace sot recover` writes it, against every head."""
+    chains: dict[int, Chain] = {}
+    for frame in frames_of(path, verdict):
+        symbol, seq = place_of(frame[4:])
+        if symbol not in chains:
+            of_symbol = [(h.name, h.symbols[symbol]) for h in heads if symbol in h.symbols]
+            chains[symbol] = Chain(symbol, seq, of_symbol)
+        chain = chains[symbol]
+        if seq != chain.first_seq + chain.size:
+            verdict.blame(
+                f"symbol {symbol}: record {seq} follows {chain.first_seq + chain.size - 1}"
+            )
+            return
+        for line in chain.add(frame):
+            verdict.blame(line)
+    for head in heads:
+        for symbol, stated in head.symbols.items():
+            size = chains[symbol].size if symbol in chains else 0
+            if size < stated.size:
+                verdict.blame(
+                    f"symbol {symbol}: {size:,} records are in {path}, {head.name} has "
+                    f"{stated.size:,}: {'its end was cut' if size else 'it was dropped'}"
+                )
+    newest = heads[-1].symbols if heads else {}
+    for symbol, chain in sorted(chains.items()):
+        later = chain.size - (newest[symbol].size if symbol in newest else 0)
+        if later > 0:
+            verdict.notes.append(f"symbol {symbol}: no head states its last {later:,} records")
+
+
+def frames_of(path: str, verdict: Verdict) -> Iterator[bytes]:
+    """The frames of a stream: length and body."""
+    with open(path, "rb") as file:  # noqa: PTH123 - as above
+        if file.read(8) != STREAM_BEGIN:
+            raise WrongInput(f"{path} is no stream of a log (headrace sot recover)")
+        at = 8
+        while length := file.read(4):
+            body = file.read(int.from_bytes(length, "little"))
+            if len(length) < 4 or len(body) < 24 or len(body) != int.from_bytes(length, "little"):
+                verdict.blame(f"{path}: the record at byte {at:,} is cut off")
+                return
+            yield length + body
+            at += 4 + len(body)
+
+
+def place_of(body: bytes) -> tuple[int, int]:
+    """Symbol and sequence of a record."""
+    symbol, seq = struct.unpack_from("<IQ", body, 12)
+    return symbol, seq
+
+
 # Snapshots of Looker's content: docs/manifests.md.
 
 
 def check_snapshots(
     files: pyarrow.fs.FileSystem,
     root: str,
-    trusted: Trusted | None,
+    trusted: Trusted,
     held: list[Statement],
     verdict: Verdict,
 ) -> None:
     """Hold every snapshot against the last statement about the place."""
-    if trusted is None:
-        raise WrongInput("snapshots are checked against signed statements only")
     folder = f"{SNAPSHOTS}/manifests"
     chain = read_chain(files, root, folder, INVENTORY, trusted, verdict)
     if not chain:
