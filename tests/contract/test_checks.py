@@ -5,12 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from threading import Event, Thread
 
-from headrace.checks.report import Check
-from headrace.lake import RawLake, Store
+from headrace.checks.checker import Known
+from headrace.checks.layers import Layers
+from headrace.checks.report import Breach, Check, ProductChecks
+from headrace.lake import Lake, RawLake, Store
 from headrace.leases import SqliteLeases
 from headrace.products.kept import change_list, kept_list
+from headrace.unified.table import unified_table
+from headrace.unified.transforming import Transformer
 from tests.lake_samples import FETCHED_AT, SOURCE, trades
 from tests.support.checks import PRODUCT, CheckedLake, changed, priced, rows
+from tests.support.unified import put, transform
 
 
 def test_faults_are_found_part_by_part(store: Store) -> None:
@@ -57,6 +62,35 @@ def test_a_check_beside_a_run_that_merges_sees_every_trade_once(store: Store) ->
     assert seen == sorted(seen)
     result = lake.check(max_age=["none"])
     assert (result.rows, result.breaches) == (last, ())
+
+
+def test_the_unified_table_is_held_against_the_raw_layer(store: Store) -> None:
+    lake = CheckedLake(store)
+    for lo in (1, 1_001, 2_001):
+        put(lake.raw, lo, lo + 999, trades(range(lo, lo + 1_000)))
+    transform(Transformer(Lake(store), "coinbase"))
+
+    def checked() -> ProductChecks:
+        known = Known(layers=Layers.opened(store, "coinbase"))
+        result = lake.check(known, max_age=["none"], max_jump=0)
+        assert result.error == ""
+        return result
+
+    def breach() -> Breach:
+        return {found.check: found for found in checked().breaches}[Check.UNIFIED]
+
+    assert (checked().breaches, checked().notes) == ((), ())
+    put(lake.raw, 1_001, 2_000, trades(range(1_001, 1_999)))
+    assert "changed since the last transform" in checked().notes[0]
+    transform(Transformer(Lake(store), "coinbase"))
+    assert (checked().breaches, checked().notes) == ((), ())
+    for part in lake.raw.parts(PRODUCT).parts[1:]:
+        store.delete(part.key)
+    assert breach().range == (1_001, 3_000)
+    table = unified_table(Lake(store))
+    for file in table.snapshot().files():
+        store.delete(f"{table.root}/{file.path}")
+    assert "--rebuild" in breach().message
 
 
 def test_the_list_of_products_is_kept(store: Store, tmp_path: Path) -> None:

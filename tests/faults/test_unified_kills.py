@@ -100,11 +100,11 @@ class Reader(threading.Thread):
         if not self._table.exists():
             self._over.wait(0.05)
             return
-        newest = self._table.version()
+        newest = self._table.snapshot()
         # Also those that came and went between two looks.
-        for version in range(max(self.versions, default=-1) + 1, newest):
+        for version in range(max(self.versions, default=-1) + 1, newest.version):
             self._check(self._table.snapshot(version))
-        self._check(self._table.snapshot())
+        self._check(newest)
         self.looks += 1
 
     def _check(self, snapshot: Snapshot) -> None:

@@ -18,7 +18,12 @@ Trade = tuple[int, datetime, str, str]
 
 def unified_lake(folder: Path, products: dict[str, Iterable[Trade]]) -> Lake:
     """A lake with trades (id, time, price, size) in both layers."""
-    lake = open_lake(folder)
+    filled(open_lake(folder), products)
+    return look_into(make_store(str(folder)))
+
+
+def filled(lake: Lake, products: dict[str, Iterable[Trade]]) -> None:
+    """Put trades into both layers of a lake."""
     raw = lake.raw("coinbase")
     transformer = Transformer(lake, "coinbase")
     for product, trades in products.items():
@@ -27,7 +32,6 @@ def unified_lake(folder: Path, products: dict[str, Iterable[Trade]]) -> Lake:
         )
         put(raw, 1, 128_000, rows, product=product)
         transform(transformer, product)
-    return look_into(make_store(str(folder)))
 
 
 def rows_of(session: Session, sql: str) -> list[dict[str, Any]]:
