@@ -66,3 +66,13 @@ class BlockUnifiedStates:
         data = self._documents.load(self._name, failing="what the table has taken cannot be read")
         state = (data or {}).get("state")
         return state if isinstance(state, dict) else None
+
+    def of_product(self, product: str) -> dict[str, Any] | None:
+        """Of one product: ids taken, rows, files, and the version of the table; None if not taken.
+
+        Raises:
+            CheckpointNotSaved: the API does not answer.
+        """
+        state = self.load() or {}
+        found = state.get("products", {}).get(product)
+        return {**found, "version": state.get("version")} if found else None

@@ -15,7 +15,10 @@ Extra = Literal["cql", "looker", "unified", "dask", "postgres", "redis", "eviden
 _PACKAGES: dict[Extra, tuple[tuple[str, ...], str]] = {
     "cql": (("cassandra",), "a store at cql:// needs the CQL driver"),
     "looker": (("looker_sdk",), "a Looker needs its SDK"),
-    "unified": (("deltalake", "duckdb"), "the unified lake needs deltalake and duckdb"),
+    "unified": (
+        ("deltalake", "duckdb", "fsspec"),
+        "the unified lake needs deltalake, duckdb and fsspec",
+    ),
     "dask": (("prefect_dask",), "work on a Dask cluster needs prefect-dask"),
     "postgres": (("psycopg",), "state at postgres:// needs psycopg"),
     "redis": (("redis",), "state at redis:// needs redis-py"),

@@ -117,19 +117,25 @@ def list_checkpoints(
 
 @app.command()
 def show(product: Product, lake: LakeOption = "", as_json: Json = False) -> None:
-    """Show everything that the checkpoint of one product holds."""
+    """Show everything that the checkpoint of one product holds, and what the last transform took.
+
+    The table's own log is the truth of what was taken; this is a copy.
+    """
     product = canonical_product(product)
     with _opened(lake, quiet=as_json) as place:
+        from blocks import BlockUnifiedStates
+
         checkpoint = place.checkpoints.load(EXCHANGE, product)
+        unified = BlockUnifiedStates(place.checkpoints.lake).of_product(product)
     if checkpoint is None:
         raise ConfigurationError(
             f"there is no checkpoint of {product} for the lake {place.checkpoints.lake}",
             hint="headrace checkpoint list --all-lakes shows those that there are",
         )
     if as_json:
-        print_json(checkpoint.model_dump(mode="json"))
+        print_json({**checkpoint.model_dump(mode="json"), "unified": unified})
     else:
-        Console().print(_details(checkpoint))
+        Console().print(_details(checkpoint, unified))
 
 
 @app.command("rebuild")
@@ -265,8 +271,8 @@ def _table(checkpoints: Sequence[Checkpoint], lake: str = "", *, saved: bool = F
     return table_of(rows, lake)
 
 
-def _details(checkpoint: Checkpoint) -> Table:
-    """Everything that one checkpoint holds."""
+def _details(checkpoint: Checkpoint, unified: dict[str, Any] | None) -> Table:
+    """Everything that one checkpoint holds, and what the unified table has taken."""
     table = Table(show_header=False, box=SIMPLE_HEAD, pad_edge=False)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
@@ -286,6 +292,7 @@ def _details(checkpoint: Checkpoint) -> Table:
         "by run": checkpoint.run_id,
         "fencing token": str(checkpoint.fencing_token),
         "schema version": str(checkpoint.schema_version),
+        "unified table": _taken(unified) if unified else "no transform has taken it",
     }
     for name, value in facts.items():
         table.add_row(name, Text(value))
@@ -294,6 +301,14 @@ def _details(checkpoint: Checkpoint) -> Table:
 
 def _when(checkpoint: Checkpoint) -> str:
     return f"{checkpoint.updated_at:%Y-%m-%d %H:%M:%SZ}"
+
+
+def _taken(unified: dict[str, Any]) -> str:
+    files = unified["files"]
+    return (
+        f"{_ranges([(lo, hi) for lo, hi in unified['taken']])}; {unified['rows']:,} trades in "
+        f"{files:,} file{'' if files == 1 else 's'}, as of version {unified['version']}"
+    )
 
 
 def _ranges(ranges: Sequence[Range]) -> str:

@@ -244,12 +244,17 @@ def forget_leases():
 
 def test_looking_forgetting_and_rebuilding_all(lake, sim):
     run_backfill(sim, lake, ["BTC-USD", "ETH-USD"], **QUICK)
+    assert as_json("show", "BTC-USD", "--lake", lake)["unified"] is None
+    run_backfill(sim, lake, ["BTC-USD"], transform=True, **QUICK)
     listed = as_json("list", "--lake", lake)["checkpoints"]
     assert [entry["checkpoint"]["product"] for entry in listed] == ["BTC-USD", "ETH-USD"]
     everywhere = as_json("list", "--all-lakes", "--lake", lake)["checkpoints"]
     assert {entry["block"] for entry in listed} <= {entry["block"] for entry in everywhere}
     shown = as_json("show", "btc-usd", "--lake", lake)
     assert (shown["rows"], shown["covered"]) == (9000, [[1, 9000]])
+    taken = {"taken": [[1, 9000]], "rows": 9000, "files": 1, "version": 1}
+    assert shown["unified"] == taken
+    assert "1-9000; 9,000 trades in 1 file" in run("show", "BTC-USD", "--lake", lake).stdout
     for seen in (run("list", "--lake", lake), run("show", "BTC-USD", "--lake", lake)):
         assert "9,000" in seen.stdout
         assert "BTC-USD" in seen.stdout
