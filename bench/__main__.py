@@ -10,6 +10,7 @@ BENCHES = {
     "lake": "bench.lake",
     "looker": "bench.looker",
     "nothing-new": "bench.nothing_new",
+    "query": "bench.query",
     "quota": "bench.quota.run",
     "sot": "bench.sot",
     "sot-cql": "bench.sot_cql",

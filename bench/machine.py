@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import platform
+import subprocess
+import sys
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -36,6 +38,19 @@ def save(name: str, results: dict[str, Any]) -> Path:
     path = RESULTS / f"{name}.json"
     path.write_text(json.dumps(results, indent=1) + "\n")
     return path
+
+
+def measured(module: str, *arguments: str) -> dict[str, Any]:
+    """What a bench module, run in a process of its own, prints as JSON in its last line."""
+    done = subprocess.run(
+        [sys.executable, "-m", module, *arguments],
+        cwd=Path(__file__).parents[1],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
 
 
 def _cpu_model() -> str:

@@ -8,28 +8,21 @@ write no log. `scale`: 10 to 100 million trades of ten products: memory and time
 from __future__ import annotations
 
 import json
-import random
 import resource
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from bench.machine import machine_state, save
-from headrace.trades import RAW_SCHEMA  # before pyarrow: it chooses Arrow's allocator
-
-import pyarrow as pa  # isort: skip
+from bench.machine import machine_state, measured, save
+from bench.made_lake import PARTS, fill_lake
 
 ROWS, ROUNDS = 5_000_000, 3
 SCALES = (10_000_000, 30_000_000, 100_000_000)
 PRODUCTS = 10
-BEGIN_US = 1_577_836_800_000_000  # 2020-01-01
-PARTS = "raw/trades/exchange=coinbase/product=*/*.parquet"
 
 
 def run(arguments: Sequence[str]) -> dict[str, Any]:
@@ -46,11 +39,11 @@ def run(arguments: Sequence[str]) -> dict[str, Any]:
 
 def _side(scratch: Path) -> list[dict[str, Any]]:
     lake = scratch / "lake"
-    _fill(lake, ROWS, ["BTC-USD"])
+    fill_lake(lake, ROWS, ["BTC-USD"])
     print(f"{ROWS:,} trades   wall s   CPU s   peak MB   rows/s")
     found = []
     for job in ("transform", "duckdb", "polars"):
-        rounds = [_measured(job, lake) for _ in range(ROUNDS)]
+        rounds = [_from_nothing(job, lake) for _ in range(ROUNDS)]
         best = min(rounds, key=lambda each: each["wall_s"])
         best["peak_mb"] = max(each["peak_mb"] for each in rounds)
         found.append(best)
@@ -68,8 +61,8 @@ def _scale(scratch: Path) -> list[dict[str, Any]]:
     print("trades        wall s   CPU s   peak MB   million rows/s")
     found = []
     for rows in SCALES:
-        _fill(lake, rows // PRODUCTS, names)
-        one = {"rows": rows, **_measured("transform", lake)}
+        fill_lake(lake, rows // PRODUCTS, names)
+        one = {"rows": rows, **_from_nothing("transform", lake)}
         found.append(one)
         print(
             f"{rows:<12,} {one['wall_s']:>7.1f} {one['cpu_s']:>7.1f} {one['peak_mb']:>9.0f} "
@@ -79,50 +72,10 @@ def _scale(scratch: Path) -> list[dict[str, Any]]:
     return found
 
 
-def _measured(job: str, lake: Path) -> dict[str, Any]:
-    """One job in a process of its own, on a lake without a table."""
+def _from_nothing(job: str, lake: Path) -> dict[str, Any]:
+    """One job, on a lake without a table."""
     shutil.rmtree(lake / "unified", ignore_errors=True)
-    done = subprocess.run(
-        [sys.executable, "-m", "bench.unified", job, str(lake)],
-        cwd=Path(__file__).parents[1],
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-    )
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
-
-
-def _fill(lake: Path, rows: int, products: Sequence[str]) -> None:
-    """Raw parts with a price walk, sizes of 8 places, and runs of one time and price.
-
-    Parts that are there stay.
-    """
-    from headrace.lake import open_lake
-
-    raw = open_lake(lake).raw("coinbase")
-    for product in products:
-        covered = raw.coverage(product)
-        dice = random.Random(product)
-        price, time_us = 700_000, BEGIN_US
-        for cell in raw.grid.cells(1, rows):
-            hi = min(cell.hi, rows)
-            prices, times, sizes, sides = [], [], [], []
-            for _ in range(hi - cell.lo + 1):
-                if dice.random() > 0.6:
-                    price = max(100, price + dice.randrange(-50, 51))
-                    time_us += dice.randrange(1, 1_500_000)
-                prices.append(f"{price // 100}.{price % 100:02d}000000")
-                times.append(time_us)
-                sizes.append(f"{dice.randrange(9)}.{dice.randrange(10**8):08d}")
-                sides.append("sell" if dice.random() < 0.5 else "buy")
-            if covered.contains(cell.lo, hi):
-                continue
-            ids = pa.array(range(cell.lo, hi + 1), pa.int64())
-            moments = pa.array(times, pa.timestamp("us", tz="UTC"))
-            table = pa.table([ids, moments, prices, sizes, sides], schema=RAW_SCHEMA)
-            now = datetime.now(UTC)
-            raw.write(product, cell.lo, hi, table, source="localhost", fetched_at=now, replace=True)
+    return measured("bench.unified", job, str(lake))
 
 
 def _transform(lake: Path) -> int:
