@@ -136,6 +136,18 @@ def test_no_part_has_an_encoding_that_old_readers_do_not_know(lake: Path) -> Non
         assert used <= {"PLAIN", "RLE", "RLE_DICTIONARY", "DELTA_BINARY_PACKED"}
 
 
+def test_the_columns_of_the_docs_for_athena_are_those_of_the_files(lake: Path) -> None:
+    import pyarrow.parquet as pq
+
+    text = re.search(r"CREATE EXTERNAL TABLE trades_raw \((.*?)\n\)", DOCS.read_text(), re.DOTALL)
+    assert text is not None
+    declared = [tuple(line.strip(", `").split("` ")) for line in text[1].strip().splitlines()]
+    names = {"int64": "bigint", "timestamp[us, tz=UTC]": "timestamp", "string": "string"}
+    (file, *_) = (lake / "raw").rglob("*.parquet")
+    stored = pq.read_schema(file)
+    assert declared == [(field.name, names[str(field.type)]) for field in stored]
+
+
 def test_the_join_of_the_docs_fills_gaps(tmp_path: Path) -> None:
     text = re.search(r"```sql\n(WITH c AS .*?)```", DOCS.read_text(), re.DOTALL)
     assert text is not None
