@@ -15,6 +15,7 @@ from headrace.run.report import Status
 from headrace.settings import Settings
 from headrace.unified.report import TransformReport
 from tasks import kernel
+from tasks.lake_page import publish_page
 from tasks.pull_run import Run
 
 
@@ -31,6 +32,7 @@ def conclude(
     summary = _summary(
         run, products=tuple(receipts), status=status, transform=transform, check=check
     )
+    publish_page(run, run.lake.store)
     return kernel.conclude(run, summary, links=markdown_links(run, summary))
 
 

@@ -31,6 +31,7 @@ from headrace.unified.table import UNIFIED_ROOT
 from headrace.unified.taking import COMMIT_ROWS
 from headrace.unified.transforming import Prepared, with_change
 from tasks import kernel
+from tasks.lake_page import publish_page
 from tasks.prefect_defaults import task
 from tasks.pull_run import Run as PullRun
 from tasks.transform_run import Order, Transform, made_transform, transformer_of
@@ -126,7 +127,9 @@ def transform_pulled(run: PullRun) -> TransformReport | None:
 
 def conclude_transform(run: Transform) -> State[TransformReport]:
     """Sum up what was done."""
-    return kernel.conclude(run, report_of(run))
+    report = report_of(run)
+    publish_page(run, run.lake.store)
+    return kernel.conclude(run, report)
 
 
 def report_of(run: Transform) -> TransformReport:

@@ -19,13 +19,14 @@ from rich.text import Text
 
 from headrace.cli.common import LakeOption
 from headrace.cli.exits import Exit
-from headrace.cli.lakes import check_place, opened_store, written_whole
+from headrace.cli.lakes import opened_store
 from headrace.errors import ConfigurationError
 from headrace.extras import import_with
 from headrace.lake import look_into
 from headrace.logs.redaction import safe_text
 from headrace.output import abandon_stdout
 from headrace.query.formats import FORMAT_OF_SUFFIX, Format, plain_decimals, row_writer
+from headrace.results import check_place, written_whole
 from headrace.signals import leave_on_signals
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def query(
     with opened_store(lake, quiet=True) as store:
         opened = look_into(store)
         if output is not None:
-            check_place(output, opened, force=force)
+            check_place(output, opened.location, force=force)
         with_session = partial(session_module.open_session, opened, memory=memory)
         _in_thread(with_session, lambda session: _run(session, text, form, output, force=force))
 

@@ -133,7 +133,6 @@ class RunFacts:
     state: str
     began: datetime | None
     elapsed_s: float
-    url: str = ""
 
 
 @dataclass(frozen=True, slots=True)

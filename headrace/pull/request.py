@@ -67,6 +67,21 @@ class LakeAccess(Parameters):
         return value
 
 
+class PagedLake(LakeAccess):
+    """What a run needs that may write the page of its lake at its end."""
+
+    report: Annotated[
+        str,
+        Field(
+            title="Page of the lake",
+            description="Afterwards write the lake's page to this file, as headrace report does; "
+            "empty for the configured one, or none.",
+            examples=["/srv/www/lake.html"],
+        ),
+        Form(str, empty="", setting="report"),
+    ]
+
+
 class ExchangeAccess(LakeAccess):
     """What every run needs that talks to an exchange and to a lake."""
 
@@ -145,7 +160,7 @@ class ExchangeAccess(LakeAccess):
         return self
 
 
-class PullRequest(ProductChoice, ExchangeAccess):
+class PullRequest(ProductChoice, PagedLake, ExchangeAccess):
     """A backfill of some products: everything in a range of ids or of times.
 
     `planner` says which of the two pulls it is: `backfill` asks for everything in the range,

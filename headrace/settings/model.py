@@ -102,6 +102,13 @@ class Settings(BaseSettings):
         default="threads",
         description="Where a transform works: threads, dask, or dask:tcp://HOST:8786.",
     )
+    report: str = Field(
+        default="",
+        description="Where pulls and transforms write the page of their lake; empty for nowhere.",
+    )
+    report_url: str = Field(
+        default="", description="Where that page is served, for the link in the UI."
+    )
     docs_url: str = Field(
         default="", description="Where this documentation is served, for links in the UI."
     )

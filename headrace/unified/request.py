@@ -8,14 +8,14 @@ from typing import Annotated, Self
 from pydantic import Field, field_validator, model_validator
 
 from headrace.products.choice import StoredChoice
-from headrace.pull.request import LakeAccess
+from headrace.pull.request import PagedLake
 from headrace.run.parameters import Form
 
 _MB = 1 << 20
 _RUNNER = r"^(threads|dask|dask:(tcp|tls|ucx|ws|wss)://[^/?#@\s]+)$"
 
 
-class TransformRequest(StoredChoice, LakeAccess):
+class TransformRequest(StoredChoice, PagedLake):
     """A transform of some products of a lake, or of all that it holds."""
 
     rebuild: Annotated[
