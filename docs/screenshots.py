@@ -2,6 +2,7 @@
 
 A simulated exchange, `headrace up` in a folder of its own, a form filled in and submitted in a real
 Chromium, and pictures of what there is to see on the way. Needs `make setup-dev` and chromium.
+`python docs/screenshots.py report` takes those of the page of a lake alone.
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ from playwright.sync_api import Page
 PROJECT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(PROJECT))
 
+from headrace.lake_report.page import render  # noqa: E402
 from headrace.sim import SimulatedExchange  # noqa: E402
 from tests.support.browser import browser_page  # noqa: E402
 from tests.support.prefect_pages import PrefectPages  # noqa: E402
+from tests.support.reported import facts_of  # noqa: E402
 from tests.support.run_graph import RunGraph  # noqa: E402
 from tests.support.served import Server, served, wait_until  # noqa: E402
 
@@ -32,9 +35,30 @@ _RENAME = """([from, to]) => {
 }"""
 
 
-def main() -> None:
-    """Take all pictures."""
+def main(names: list[str]) -> None:
+    """Take all pictures, or those of the page of a lake."""
     IMAGES.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder, browser_page(1280, 800) as page:
+        pictures_of_a_lake(Path(folder), page)
+    if "report" not in names:
+        pictures_of_a_server()
+
+
+def pictures_of_a_lake(folder: Path, page: Page) -> None:
+    """The page of a lake of a few products, and of one of many in the dark."""
+    for name, count, scheme, height in (
+        ("report", 6, "light", 1000),
+        ("report-dark", 400, "dark", 700),
+    ):
+        file = folder / f"{name}.html"
+        file.write_text(render(facts_of(folder / name, count)))
+        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        page.goto(file.as_uri())
+        picture(page, name, height=height)
+
+
+def pictures_of_a_server() -> None:
+    """The form, a run, deployments, alarms."""
     with (
         tempfile.TemporaryDirectory() as folder,
         SimulatedExchange(*TAPE, seed=7, latency="lognormal:p50=0.3,p95=1.2") as sim,
@@ -112,4 +136,4 @@ def picture(page: Page, name: str, *, width: int = 1280, height: int = 800) -> N
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

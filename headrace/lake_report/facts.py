@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -112,16 +112,26 @@ class ProductFacts:
     def times_of(self, ids: Range) -> tuple[datetime, datetime] | None:
         """About when trades with these ids were made, by the stretches around and in them.
 
-        None without a trade on either side.
+        None without any trade.
         """
-        lo, hi = ids
-        before = bisect_left(self.stretches, lo, key=lambda each: each.lo)
-        after = bisect_right(self.stretches, hi, key=lambda each: each.hi)
-        since = _at(self.stretches[before - 1], lo) if before else None
-        until = _at(self.stretches[after], hi) if after < len(self.stretches) else self.newest
-        if until is None:
+        if not self.stretches:
             return None
-        return min(since or until, until), until
+        lo, hi = ids
+        since, until = self._moment(lo - 1), self._moment(hi + 1)
+        return min(since, until), until
+
+    def _moment(self, trade_id: int) -> datetime:
+        """About when the trade with this id was made."""
+        after = bisect_right(self.stretches, trade_id, key=lambda each: each.lo)
+        if not after:
+            return self.stretches[0].since
+        before = self.stretches[after - 1]
+        if trade_id <= before.hi or after == len(self.stretches):
+            return _at(before, trade_id)
+        # As if the trades of the gap had come evenly.
+        end = self.stretches[after]
+        gap = Stretch(before.hi, end.lo, before.until, end.since, 0)
+        return _at(gap, trade_id)
 
 
 @dataclass(frozen=True, slots=True)

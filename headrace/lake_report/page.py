@@ -112,7 +112,9 @@ def _daily(facts: LakeFacts) -> str:
     source = "" if facts.exact_days else ", estimated from the parts"
     return (
         f'<section><h2>Trades per {unit}<span class="note">all products{source}</span></h2>'
-        f"{chart(values, *span, label=f'Trades per {unit}, {span[0]} to {span[1]}')}</section>"
+        '<div class="scroll">'
+        f"{chart(values, *span, label=f'Trades per {unit}, {span[0]} to {span[1]}')}"
+        "</div></section>"
     )
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from lake_samples import FETCHED_AT, SOURCE
 
 from headrace.lake import Lake, RawLake
 from headrace.lake.decimals import canonical_decimal
@@ -15,6 +14,7 @@ from headrace.trades import RAW_SCHEMA
 from headrace.unified.commits import Change
 from headrace.unified.report import ProductTransform
 from headrace.unified.transforming import Transformer, with_change
+from tests.lake_samples import FETCHED_AT, SOURCE
 
 PRODUCT = "BTC-USD"
 

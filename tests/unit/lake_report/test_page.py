@@ -45,6 +45,10 @@ def test_the_facts_of_a_product(facts: LakeFacts) -> None:
     assert sum(product.days.values()) == 3_000
     stored = trades([2_000, 3_001])["time"].to_pylist()
     assert product.times_of((2_001, 3_000)) == (stored[0], stored[1])
+    half = product.times_of((2_001, 2_500))
+    assert half is not None
+    assert half[0] == stored[0]
+    assert half[1] - stored[0] == pytest.approx((stored[1] - stored[0]) / 2, rel=1e-2)
 
 
 def test_a_page_loads_nothing_and_runs_nothing(facts: LakeFacts) -> None:
