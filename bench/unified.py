@@ -85,6 +85,9 @@ def _transform(lake: Path) -> int:
     """What `headrace transform` does with the products, in its threads, without Prefect."""
     from concurrent.futures import ThreadPoolExecutor
 
+    from headrace.cli.entry import keep_memory_small
+
+    keep_memory_small()
     from headrace.lake import open_lake
     from headrace.unified.transforming import Transformer
 

@@ -10,10 +10,13 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 from support.pulls import coverage, of_product, run_backfill, stored
+from support.unified import expected_rows, table_rows
 
+from headrace.lake import open_lake
 from headrace.run.report import Status
 from headrace.sim import SimulatedExchange
 from headrace.trades import RAW_SCHEMA
+from headrace.unified.table import quarantine_table
 
 pytestmark = pytest.mark.flows
 
@@ -38,8 +41,17 @@ def trade(trade_id, **fields):
     }
 
 
+def assert_unified(lake: Path, product: str, *, misfits: int = 0) -> None:
+    """The table, and the quarantine beside it, hold what the raw layer holds."""
+    opened = open_lake(lake)
+    aside = quarantine_table(opened).snapshot().dataset().to_table()["trade_id"].to_pylist()
+    assert len(aside) == misfits
+    expected = expected_rows(opened.raw("coinbase"), product)
+    assert table_rows(opened, product) == [row for row in expected if row[0] not in aside]
+
+
 def parts(lake: Path) -> list[Path]:
-    return sorted(lake.rglob("*.parquet"))
+    return sorted((lake / "raw").rglob("*.parquet"))
 
 
 STRANGE = [
@@ -65,7 +77,9 @@ def test_numbers_keep_every_letter_that_was_sent(lake):
     }
     with SimulatedExchange("ODD-USD:1") as sim:
         sim.serve_rows("ODD-USD", rows)
-        assert run_backfill(sim, lake, ["ODD-USD"], **QUICK).status is Status.DONE
+        summary = run_backfill(sim, lake, ["ODD-USD"], transform=True, **QUICK)
+        assert summary.status is Status.DONE
+    assert_unified(lake, "ODD-USD", misfits=3)  # 18 and 22 places, 30 digits
     found = stored(lake, "ODD-USD")
     for column in ("price", "size"):
         assert found.column(column).to_pylist() == STRANGE
@@ -81,7 +95,9 @@ def test_ids_are_64_bit_and_may_come_as_text(lake):
     rows = {at: trade(str(at) if at == high + 2 else at) for at in ids}
     with SimulatedExchange("BIG-USD:1") as sim:
         sim.serve_rows("BIG-USD", rows)
-        assert run_backfill(sim, lake, ["BIG-USD"], **QUICK).status is Status.DONE
+        summary = run_backfill(sim, lake, ["BIG-USD"], transform=True, **QUICK)
+        assert summary.status is Status.DONE
+    assert_unified(lake, "BIG-USD")
     assert stored(lake, "BIG-USD").sort_by("trade_id").column("trade_id").to_pylist() == ids
     assert coverage(lake, "BIG-USD") == [[1, high + 2]]
 
@@ -99,7 +115,9 @@ def test_the_order_is_that_of_ids_whatever_the_times_and_equal_trades_stay_two(l
     with SimulatedExchange("MID-USD:1") as sim:
         sim.serve_rows("MID-USD", rows)
         for _ in range(2):
-            assert run_backfill(sim, lake, ["MID-USD"], **QUICK).status is Status.DONE
+            summary = run_backfill(sim, lake, ["MID-USD"], transform=True, **QUICK)
+            assert summary.status is Status.DONE
+    assert_unified(lake, "MID-USD")
     found = stored(lake, "MID-USD")
     assert found.column("trade_id").to_pylist() == list(range(1, 43))
     midnight_us = 1_704_067_200_000_000

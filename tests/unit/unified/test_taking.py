@@ -8,10 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import pytest
 from lake_samples import trades
 from support.unified import (
     PRODUCT,
+    data_files,
     expected_rows,
     put,
     raw_rows,
@@ -218,6 +221,19 @@ def test_a_side_that_is_neither_has_no_taker(transformer: Transformer) -> None:
     stored = transformer.tables.trades.snapshot().dataset().to_table().sort_by("trade_id")
     assert stored["taker_side"].to_pylist() == [None, "buy"]
     assert stored["side"].to_pylist() == ["cross", "sell"]
+
+
+def test_a_column_that_is_all_null_in_one_file_has_its_type(
+    transformer: Transformer, lake: Lake
+) -> None:
+    for side, product in (("cross", "A-USD"), ("sell", "B-USD")):
+        put(transformer.raw, 1, 1_000, raw_rows({"trade_id": 1, "side": side}), product=product)
+        transform(transformer, product)
+    files = [str(path) for path in data_files(lake)]
+    assert {pq.read_schema(file).field("taker_side").type for file in files} == {pa.string()}
+    for names in (files, files[::-1]):
+        takers = ds.dataset(names).to_table()["taker_side"].to_pylist()
+        assert sorted(takers, key=str) == [None, "buy"]
 
 
 def test_each_row_is_in_the_partition_of_its_own_time(transformer: Transformer, lake: Lake) -> None:
