@@ -86,7 +86,7 @@ def take_products(run: Transform) -> None:
     if run.request.rebuild:
         _rebuild(run)
     else:
-        _in_rounds(run, take_product, "transform")
+        _fail(run, _in_rounds(run, take_product, "transform"), Stopped())
 
 
 def compact_products(run: Transform) -> None:
@@ -177,20 +177,28 @@ def report_of(run: Transform) -> TransformReport:
 
 def _in_rounds(
     run: Transform, task: Task[..., Any], operation: str, products: Sequence[str] | None = None
-) -> None:
-    """Map the task over products; those that others changed meanwhile are mapped again."""
+) -> list[str]:
+    """Map the task over products; those that others changed meanwhile are mapped again.
+
+    The products that are left are returned, if the run was stopped before it had come to them.
+    """
     left = list(run.products if products is None else products)
     for _ in range(_ROUNDS):
         group = _Group(run, operation)
+        begun = set()
         for prepared in _mapped(run, task, left):
             if prepared is not None:
+                begun.add(prepared.receipt.product)
                 group.add(prepared)
             group.commit_if_due()
         group.commit()
+        if run.stop.is_set():
+            return [product for product in left if product not in begun or product in group.late]
         left = group.late
-        if not left or run.stop.is_set():
-            return
+        if not left:
+            return []
     _fail(run, left, TableBusy(run.transformer.tables.trades.uri, _ROUNDS))
+    return []
 
 
 def _rebuild(run: Transform) -> None:

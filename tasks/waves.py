@@ -7,6 +7,7 @@ never runs dry in between, and a stop takes effect within one wave.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from queue import Empty, SimpleQueue
@@ -42,8 +43,16 @@ def task_pool(runner: str, width: int) -> TaskRunner[Any]:
 
     if address := runner.removeprefix("dask").removeprefix(":"):
         return DaskTaskRunner(address=address)
-    processes = {"n_workers": width, "threads_per_worker": 1, "processes": True}
-    return DaskTaskRunner(cluster_kwargs={**processes, "dashboard_address": None})
+    cluster = {
+        "n_workers": width,
+        "threads_per_worker": 1,
+        "processes": True,
+        "dashboard_address": None,
+        "preload": ["tasks.dask_worker"],
+        # Its processes complain, with tracebacks, of a cluster that ends before they do.
+        "silence_logs": logging.CRITICAL,
+    }
+    return DaskTaskRunner(cluster_kwargs=cluster)
 
 
 def thread_pool(width: int) -> ThreadPoolTaskRunner[Any]:
