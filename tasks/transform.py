@@ -234,6 +234,8 @@ def _replaced(run: Transform, changes: dict[str, Change]) -> list[str]:
     All is in one commit, unless another one of the same product comes in its very moment.
     """
     tables = run.transformer.tables
+    # Another run may have made them again since they were looked at.
+    run.fresh = run.fresh and not tables.readable()
     if run.fresh:
         tables.replace(list(changes.values()), "rebuild")
         late = []

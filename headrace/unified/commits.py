@@ -210,6 +210,7 @@ class Tables:
 
         Raises:
             StoreError, TableUnreachable: the store failed.
+            TableBusy: another run made a table in its place meanwhile.
         """
         with self._lock:
             for table, docs, sides in (
@@ -218,6 +219,9 @@ class Tables:
             ):
                 _set_log_aside(table)
                 create_table(table, docs, sides, operation)
+                wanted = {file.path for side in sides for file in side.files.adds}
+                if wanted != {file.path for file in self.snapshot(table).files()}:
+                    raise TableBusy(table.uri, 1)
 
     def _commit(self, table: UnifiedTable, sides: Sequence[_Side], operation: str) -> list[Change]:
         late: list[Change] = []

@@ -56,6 +56,32 @@ def read_transactions(store: Store, prefix: str, version: int) -> dict[str, int]
     return found
 
 
+def damage_in(store: Store, prefix: str) -> str:
+    """What of a log cannot be read, in words; empty if each entry can.
+
+    Of a log that delta-rs refuses without saying which entry is the cause.
+
+    Raises:
+        StoreError: the store failed.
+    """
+    names = [entry.key.removeprefix(prefix) for entry in store.entries(prefix)]
+    base = max(_versions(names, _CHECKPOINT), default=-1)
+    commits = sorted(v for v in _versions(names, _COMMIT) if v > base)
+    for expected, version in enumerate(commits, base + 1):
+        if version != expected:
+            return f"the entry of version {expected} is missing from its log"
+        key = f"{prefix}{version:020d}.json"
+        lines = store.get(key).splitlines()
+        if not lines:
+            return f"the entry {store.place(key)} of its log is empty"
+        try:
+            for line in lines:
+                json.loads(line)
+        except ValueError as error:
+            return f"the entry {store.place(key)} of its log is no JSON: {error}"
+    return ""
+
+
 def _versions(names: list[str], pattern: re.Pattern[str]) -> list[int]:
     return [int(match[1]) for name in names if (match := pattern.fullmatch(name))]
 

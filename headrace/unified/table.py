@@ -28,7 +28,7 @@ from headrace.lake.names import MAX_ID
 from headrace.lake.store import Store
 from headrace.trades import rows_between
 from headrace.unified.exceptions import TableDamaged, TableMissing, of_delta
-from headrace.unified.log import read_transactions
+from headrace.unified.log import damage_in, read_transactions
 from headrace.unified.schema import (
     PARTITION_BY,
     QUARANTINE_PARTITION_BY,
@@ -256,7 +256,11 @@ class UnifiedTable:
             delta = DeltaTable(self.uri, version=version, storage_options=self.storage_options)
             return Snapshot(self, delta)
         except (DeltaError, OSError) as error:
-            raise of_delta(self.uri, error) from error
+            found = of_delta(self.uri, error)
+            if isinstance(found, TableDamaged):
+                damage = damage_in(self.store, f"{self.root}/_delta_log/")
+                raise TableDamaged(self.uri, damage or found.reason) from error
+            raise found from error
 
 
 def unified_table(lake: Lake) -> UnifiedTable:

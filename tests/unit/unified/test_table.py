@@ -50,7 +50,14 @@ def test_an_empty_table_has_its_columns(table: UnifiedTable) -> None:
 def test_a_cut_off_log_entry_is_named_with_the_way_out(table: UnifiedTable, length: int) -> None:
     entry = make_empty(table)
     entry.write_bytes(entry.read_bytes()[:length])
-    with pytest.raises(TableDamaged, match="--rebuild"):
+    with pytest.raises(TableDamaged, match=rf"{entry}.*--rebuild"):
+        table.snapshot()
+
+
+def test_a_gap_in_the_log_is_named(table: UnifiedTable) -> None:
+    entry = make_empty(table)
+    entry.with_name(f"{3:020d}.json").write_bytes(entry.read_bytes())
+    with pytest.raises(TableDamaged, match=r"entry of version 1 is missing.*--rebuild"):
         table.snapshot()
 
 
