@@ -30,7 +30,7 @@ from headrace.run.progress import Bar
 from headrace.settings import Settings
 from headrace.stopping import Ending, StopEvent
 from headrace.wire.transport import Transport, quota_name
-from tasks.events import emit_breaker_change
+from tasks.events import emit_breaker_change, emit_slowdown
 from tasks.kernel import QuotaRun, announce, opening, registered
 
 
@@ -122,6 +122,7 @@ def open_delivery(request: SendRequest) -> Iterator[DeliveryRun]:
         permits = _open_permits(request, settings, keys)
         opened.callback(permits.close)
         permits.on_breaker_change(emit_breaker_change)
+        permits.on_slowdown(emit_slowdown)
         transport = Transport(request.base_url, max_connections=request.in_flight, stop=breaking)
         opened.callback(transport.close)
         transport.check_reachable()

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from urllib.parse import urlsplit
 
 from prefect.events import emit_event
 
 from headrace.checks.report import Breach
 from headrace.coverage import IntervalSet
+from headrace.looker.extract.report import ExtractSummary
 from headrace.pull.report import ProductReceipt, log_event
 from headrace.pull.request import PullRequest
-from headrace.quota import BreakerChange, KeyChange, Phase
+from headrace.quota import BreakerChange, KeyChange, Phase, SlowdownChange
 from headrace.run.report import Status
 from headrace.sot.reports import SotReport
 
@@ -111,11 +113,42 @@ def emit_breaker_change(change: BreakerChange) -> None:
     emit("source", change.name, f"breaker-{_PHASES[change.after]}", facts)
 
 
+def emit_slowdown(change: SlowdownChange) -> None:
+    """Emit `slowed-down` about a source after answers 429, or `full-speed` when that is over."""
+    facts = {
+        "percent": change.percent,
+        "elapsed_s": round(change.elapsed_s, 1),
+        "throttled": change.throttled,
+        "requests": change.requests,
+    }
+    emit("source", change.name, "full-speed" if change.over else "slowed-down", facts)
+
+
 def emit_key_change(change: KeyChange) -> None:
     """Emit `key-refused`, `key-throttled` or `key-used` about a source; keys have their labels."""
     facts = {"key": change.label, "status": change.status, "pause_s": change.pause_s}
     refused = "key-throttled" if change.status == 429 else "key-refused"
     emit("source", change.quota, "key-used" if change.usable else refused, facts)
+
+
+def emit_if_incomplete(summary: ExtractSummary) -> None:
+    """Emit `extraction-incomplete` about the Looker whose content did not come as a whole, unless
+    the run was to stop.
+    """
+    bad = [receipt for receipt in summary.types if receipt.status is not Status.DONE]
+    if summary.stopped or not bad:
+        return
+    facts = {
+        "run": summary.run,
+        "session": summary.session,
+        "types": [receipt.type for receipt in bad],
+        "failed_items": sum(len(receipt.failures) for receipt in bad),
+        "missing_ranges": sum(len(receipt.missing) for receipt in bad),
+        "error": summary.outage or next((each.error for each in bad if each.error), ""),
+    }
+    emit(
+        "looker", urlsplit(summary.source).netloc or summary.source, "extraction-incomplete", facts
+    )
 
 
 def emit_log_problems(report: SotReport) -> None:

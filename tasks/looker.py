@@ -20,6 +20,7 @@ from headrace.pull.exceptions import CheckpointNotSaved
 from headrace.run.report import Status, combined
 from headrace.stopping import Stopped
 from tasks import kernel
+from tasks.events import emit_if_incomplete
 from tasks.kernel import ProgressArtifact, find_run
 from tasks.looker_run import Extraction
 from tasks.prefect_defaults import task
@@ -200,6 +201,7 @@ def conclude_extraction(run: Extraction, receipts: Sequence[TypeReceipt]) -> Sta
         ending = ending_of(status.value, cut_off=summary.stopped or bool(summary.outage))
         run.vault.sessions.end(run.context.session, ending, summary=summary.as_json())
         run.vault.make_durable()
+    emit_if_incomplete(summary)
     return kernel.conclude(run, summary)
 
 

@@ -25,7 +25,7 @@ from headrace.looker.vault import Vault
 from headrace.paths import real_path
 from headrace.run.progress import RunProgress
 from headrace.stopping import Ending
-from tasks.events import emit, emit_breaker_change
+from tasks.events import emit, emit_breaker_change, emit_slowdown
 from tasks.kernel import QuotaRun, announce, opening, registered
 
 log = logging.getLogger(__name__)
@@ -93,6 +93,7 @@ def open_extraction(request: ExtractRequest) -> Iterator[Extraction]:
         gate = quota.gate(settings.quota_folder, host, outage_limit_s=request.outage_limit_s)
         opened.callback(gate.close)
         gate.on_breaker_change(emit_breaker_change)
+        gate.on_slowdown(emit_slowdown)
         ending = Ending(stop)
         client = open_client(connection, gate, workers=request.workers, stop=ending.stop)
         client.check_reachable()

@@ -32,7 +32,7 @@ from headrace.quota import Gate, KeyPool, PoolKey
 from headrace.run.progress import RunProgress
 from headrace.stopping import StopEvent
 from headrace.wire.transport import quota_name
-from tasks.events import emit_and_log, emit_breaker_change
+from tasks.events import emit_and_log, emit_breaker_change, emit_slowdown
 from tasks.kernel import QuotaRun, find_run, opening, registered
 
 
@@ -165,6 +165,7 @@ def open_run(request: PullRequest) -> Iterator[Run]:
         gate = _open_permits(quota, settings.quota_folder, host, credentials, request)
         opened.callback(gate.close)
         gate.on_breaker_change(emit_breaker_change)
+        gate.on_slowdown(emit_slowdown)
         client = exchange.open_source(gate, max_connections=MAX_IN_FLIGHT, stop=stop)
         opened.callback(client.close)
         raw = lake.raw(EXCHANGE)

@@ -89,7 +89,7 @@ class _Commands(LazyGroup, CommonOptionsGroup):
         ),
         "alarms": Lazy(
             "headrace.cli.alarms:app",
-            "Alarms: Prefect automations on an open breaker, old data, gaps, failed runs.",
+            "Alarms: Prefect automations on failed runs, old data, gaps and more; where they go.",
         ),
         "checkpoint": Lazy(
             "headrace.cli.checkpoint:app", "Checkpoints: what runs recorded of each product."

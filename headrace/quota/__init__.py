@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         RatesConflict,
         RatesError,
     )
+    from headrace.quota.feedback import SlowdownChange
     from headrace.quota.gate import Admission, Gate, open_gate
     from headrace.quota.key_pool import KeyAdmission, KeyPool, open_key_pool
     from headrace.quota.keys import KeyChange, PoolKey
@@ -62,6 +63,7 @@ __all__ = [
     "QuotaUnavailable",
     "RatesConflict",
     "RatesError",
+    "SlowdownChange",
     "format_rates",
     "open_gate",
     "open_key_pool",
@@ -77,6 +79,7 @@ __getattr__ = deferred(
         "exceptions": (
             "KeysRefused OutageError PermitTimeout QuotaUnavailable RatesConflict RatesError"
         ),
+        "feedback": "SlowdownChange",
         "gate": "Admission Gate open_gate",
         "key_pool": "KeyAdmission KeyPool open_key_pool",
         "keys": "KeyChange PoolKey",

@@ -23,8 +23,9 @@ import email.utils
 import logging
 import math
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC
 from typing import Literal
 
@@ -195,6 +196,29 @@ def ease(slowdown: float, ease: float, refusals: int) -> float:
     return slowdown if slowdown > _EASED else 1.0
 
 
+@dataclass(frozen=True, slots=True)
+class SlowdownChange:
+    """A quota slowed down noticeably after answers 429, or is at full speed again.
+
+    Attributes:
+        name: of the quota.
+        percent: of its rates, what it allows now.
+        elapsed_s: since this process saw it at full speed last.
+        throttled, requests: answers 429, of so many requests, of this process in that time.
+    """
+
+    name: str
+    percent: int
+    elapsed_s: float
+    throttled: int
+    requests: int
+
+    @property
+    def over(self) -> bool:
+        """Whether it is at full speed again."""
+        return self.percent == 100
+
+
 class SlowdownLog:
     """One line when a quota slows down noticeably and one when that is over, with counts.
 
@@ -202,9 +226,18 @@ class SlowdownLog:
         name: of the quota.
         counters: of this process.
         now: the clock, in nanoseconds.
+        listeners: called with each change of which there is a line, and at full speed also where
+            this process has seen no more than the rest of a slow-down.
     """
 
-    def __init__(self, name: str, counters: Counters, now: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        name: str,
+        counters: Counters,
+        now: Callable[[], int],
+        listeners: Sequence[Callable[[SlowdownChange], object]] = (),
+    ) -> None:
+        self._listeners = listeners
         self._name = name
         self._counters = counters
         self._now = now
@@ -215,6 +248,8 @@ class SlowdownLog:
     def note(self, slowdown: float) -> None:
         """Report a change, if that is one; called with every answer, when it was counted."""
         if slowdown == 1:
+            if self._most > 1:
+                self._call(slowdown)
             if self._most > NOTICEABLE:
                 self.end("full speed again")
             self._full_speed, self._most = self._counts(), 1.0
@@ -224,6 +259,7 @@ class SlowdownLog:
                 self._most = max(self._most, slowdown)
             if begins:
                 log.warning("quota %s: 429: slowing down to %.0f %%", self._name, 100 / slowdown)
+                self._call(slowdown)
 
     def end(self, how: str) -> None:
         """Report the end, if there was a beginning."""
@@ -243,6 +279,14 @@ class SlowdownLog:
             throttled_now - throttled,
             admitted_now - admitted,
         )
+
+    def _call(self, slowdown: float) -> None:
+        (began, *before), (now, *counts) = self._full_speed, self._counts()
+        requests, throttled = (after - then for then, after in zip(before, counts, strict=True))
+        percent = round(100 / slowdown)
+        change = SlowdownChange(self._name, percent, (now - began) / NS, throttled, requests)
+        for listener in self._listeners:
+            listener(change)
 
     def _counts(self) -> tuple[int, int, int]:
         return self._now(), self._counters.admitted, self._counters.throttled

@@ -25,7 +25,7 @@ from headrace.quota.bucket import SlotLimiter
 from headrace.quota.clock import Clock, MonotonicClock
 from headrace.quota.config import BreakerConfig, QuotaConfig
 from headrace.quota.exceptions import RatesError
-from headrace.quota.feedback import Cause, Counters
+from headrace.quota.feedback import Cause, Counters, SlowdownChange
 from headrace.quota.lanes import Lane
 from headrace.quota.place import Place, QuotaServer
 from headrace.quota.rates import format_rates
@@ -94,6 +94,7 @@ class Gate:
         self._outage_limit_s = outage_limit_s
         self.clock: Clock = clock or MonotonicClock()
         self._listeners: list[Listener] = []
+        self._slowdown_listeners: list[Callable[[SlowdownChange], object]] = []
         self._limiter = None if config.unlimited else SlotLimiter(self)
         self._session = self._open()
 
@@ -219,6 +220,10 @@ class Gate:
         """Have `listener` called with every `BreakerChange` that this process makes."""
         self._listeners.append(listener)
 
+    def on_slowdown(self, listener: Callable[[SlowdownChange], object]) -> None:
+        """Have `listener` called with every `SlowdownChange` that this process sees."""
+        self._slowdown_listeners.append(listener)
+
     def close(self) -> None:
         """Sign off and close the files."""
         if self._session.pid == os.getpid():
@@ -255,7 +260,13 @@ class Gate:
             raise
         put = None if self._limiter is None else self._limiter.put
         session = self._session_class(
-            self._title, book, breaker, self.clock, self._outage_limit_s, put
+            self._title,
+            book,
+            breaker,
+            self.clock,
+            self._outage_limit_s,
+            put,
+            self._slowdown_listeners,
         )
         processes.watch(session)
         return session

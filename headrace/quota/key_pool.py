@@ -34,7 +34,7 @@ from headrace.quota.clock import MS, NS, Clock
 from headrace.quota.config import BreakerConfig, BufferConfig, QuotaConfig
 from headrace.quota.delays import DelaySpread
 from headrace.quota.exceptions import KeysRefused, PermitTimeout
-from headrace.quota.feedback import Cause
+from headrace.quota.feedback import Cause, SlowdownChange
 from headrace.quota.gate import Gate
 from headrace.quota.keys import REFUSALS, KeyChange, KeyGate, KeyListener, PoolKey, check_keys
 from headrace.quota.lanes import Lane
@@ -190,6 +190,11 @@ class KeyPool:
     def on_key_change(self, listener: KeyListener) -> None:
         """Have `listener` called with every `KeyChange` that this process makes."""
         self._listeners.append(listener)
+
+    def on_slowdown(self, listener: Callable[[SlowdownChange], object]) -> None:
+        """Have `listener` called with every `SlowdownChange` of a key that this process sees."""
+        for gate in self._keys:
+            gate.on_slowdown(listener)
 
     def usable_keys(self) -> list[str]:
         """The labels of the keys that are not set aside."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from headrace.durations import LONGEST_S
@@ -19,7 +19,7 @@ from headrace.quota.breaker_file import Breaker
 from headrace.quota.clock import MS, NS, Anchor, Clock
 from headrace.quota.delays import REFUSED, DelaySpread, Known
 from headrace.quota.exceptions import OutageError
-from headrace.quota.feedback import Counters, SlowdownLog
+from headrace.quota.feedback import Counters, SlowdownChange, SlowdownLog
 from headrace.quota.lanes import Lane
 from headrace.quota.patience import patiently
 from headrace.quota.queue import ThreadQueue, WaitingThreads
@@ -76,6 +76,7 @@ class Session:
         clock: Clock,
         outage_limit_s: float | None,
         put: Callable[[SlotItem], object] | None = None,
+        slowdown_listeners: Sequence[Callable[[SlowdownChange], object]] = (),
     ) -> None:
         self.pid = os.getpid()
         self.book = book
@@ -93,7 +94,7 @@ class Session:
         #: Called with the pause, in nanoseconds, that an answer 429 has begun.
         self.on_pause: Callable[[int], object] = _ignore
         self.threads = WaitingThreads()
-        self._slowdown = SlowdownLog(name, self.counters, clock.now)
+        self._slowdown = SlowdownLog(name, self.counters, clock.now, slowdown_listeners)
         if book is not None:
             self._ahead = int(book.config.ahead_ms * MS)
             self.queue = ThreadQueue(clock.now, self._ahead)

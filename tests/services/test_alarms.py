@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
 
 from headrace.cli.alarms.catalogue import ALARMS
 from headrace.cli.server import ManagedServer
+from tests.support.receivers import Hook, receiving
 from tests.support.served import Server, clean_environment, wait_until
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(240)]
@@ -61,33 +60,10 @@ asyncio.run(install())
 """
 
 
-class Hook(HTTPServer):
-    """Somebody who is to be told: keeps what arrives."""
-
-    def __init__(self) -> None:
-        self.told: list[dict] = []
-        super().__init__(("127.0.0.1", 0), _Handler)
-
-
-class _Handler(BaseHTTPRequestHandler):
-    server: Hook
-
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        self.server.told.append(json.loads(body))
-        self.send_response(204)
-        self.end_headers()
-
-    def log_message(self, *_: object) -> None:
-        """Nothing on stderr."""
-
-
 @pytest.fixture(scope="module")
 def hook() -> Iterator[Hook]:
-    with Hook() as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+    with receiving(Hook()) as server:
         yield server
-        server.shutdown()
 
 
 @pytest.fixture(scope="module")
@@ -102,24 +78,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture(scope="module")
 def block(server: Server, hook: Hook) -> str:
-    """A webhook block, as one makes it in the UI."""
-    server.prefect("block", "register", "-m", "prefect.blocks.webhook")
-    kind = server.ask("GET", "/block_types/slug/webhook")
-    [schema, *_] = server.ask(
-        "POST",
-        "/block_schemas/filter",
-        {"block_schemas": {"block_type_id": {"any_": [kind["id"]]}}},
-    )
-    server.ask(
-        "POST",
-        "/block_documents/",
-        {
-            "name": "ops",
-            "block_type_id": kind["id"],
-            "block_schema_id": schema["id"],
-            "data": {"url": f"http://127.0.0.1:{hook.server_port}/hook"},
-        },
-    )
+    """A webhook block, as its command makes it."""
+    done = server.command("alarms", "webhook", "ops", f"{hook.url}/hook")
+    assert "headrace alarms install --to webhook/ops --on" in done.stdout
     return "webhook/ops"
 
 
@@ -141,7 +102,7 @@ def emit(server: Server, *calls: tuple[object, ...]) -> None:
 
 
 def told_of(hook: Hook, subject: str) -> list[dict]:
-    return [each for each in hook.told if subject in each["subject"]]
+    return [each for each in hook.received if subject in each["subject"]]
 
 
 def test_installing_again_changes_nothing_that_somebody_decided(server: Server) -> None:
@@ -232,7 +193,7 @@ def test_runs_that_fail_or_are_partial_set_off_alarms(
     assert failed.returncode == 1
 
     def alarms_by_subject() -> dict[str, dict]:
-        return {each["subject"]: each for each in hook.told}
+        return {each["subject"]: each for each in hook.received}
 
     wait_until(lambda: "headrace: sot-recover failed" in alarms_by_subject(), 30, "the failed run")
     wait_until(lambda: "headrace: sot-verify is partial" in alarms_by_subject(), 30, "the partial")
@@ -246,7 +207,7 @@ def test_runs_that_fail_or_are_partial_set_off_alarms(
     assert "store.json" in found["headrace: sot-recover failed"]["text"]
     assert "damaged" in found["headrace: sot-verify is partial"]["text"]
     # Once per flow and per log: the second verification and the recovery are no news.
-    subjects = [each["subject"] for each in hook.told]
+    subjects = [each["subject"] for each in hook.received]
     assert len(told_of(hook, "is partial")) == subjects.count(damaged) == 1
 
 

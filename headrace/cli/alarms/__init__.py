@@ -1,6 +1,7 @@
 """`headrace alarms …`: alarms as automations of a Prefect server (docs/alarms.md).
 
-`catalogue` defines them, `installing` brings them to a server and imports Prefect.
+`catalogue` defines them, `addresses` saves where they go, `installing` brings them to a server and
+imports Prefect, `smtp` is the block that sends them as mail.
 """
 
 from __future__ import annotations
@@ -13,7 +14,17 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from headrace.cli.alarms.catalogue import BREAKER_OPEN, DATA_OLD, SHORTEST, alarms, in_words
+from headrace.cli.alarms.addresses import mail, slack, webhook
+from headrace.cli.alarms.catalogue import (
+    BREAKER_OPEN,
+    DATA_OLD,
+    NOT_SERVED,
+    NOT_STARTED,
+    SHORTEST,
+    THROTTLED,
+    alarms,
+    in_words,
+)
 from headrace.cli.common import Json, print_json
 from headrace.cli.server.run import with_client
 from headrace.errors import ConfigurationError
@@ -23,7 +34,7 @@ if TYPE_CHECKING:
     from headrace.cli.alarms.installing import InstalledAlarm
 
 app = typer.Typer(
-    help="Alarms: Prefect automations on an open breaker, old data, gaps, failed runs.",
+    help="Alarms: Prefect automations on failed runs, old data, gaps and more; where they go.",
     no_args_is_help=True,
 )
 
@@ -50,14 +61,28 @@ def install(
         str, typer.Option(help="How long a breaker may be open, such as 15m.")
     ] = "15m",
     data_old: Annotated[str, typer.Option(help="How old data may be, such as 1h.")] = "1h",
+    not_started: Annotated[
+        str,
+        typer.Option(help="How long schedules may stand still, and a run that is due may wait."),
+    ] = "15m",
+    throttled: Annotated[
+        str, typer.Option(help="How long a quota may be slowed down by answers 429, such as 1h.")
+    ] = "1h",
     as_json: Json = False,
 ) -> None:
     """Install all alarms, or update them; repeating it is harmless."""
     waits = {
         BREAKER_OPEN: _wait("--breaker-open", breaker_open),
         DATA_OLD: _wait("--data-old", data_old),
+        NOT_SERVED: _wait("--not-started", not_started),
+        NOT_STARTED: _wait("--not-started", not_started),
+        THROTTLED: _wait("--throttled", throttled),
     }
     _show(_call("install", alarms(waits), to=to, enabled=on), as_json)
+
+
+for command in (slack, webhook, mail):
+    app.command()(command)
 
 
 @app.command("list")

@@ -16,6 +16,10 @@ CHECK_FAILED = "check-failed"
 CHAIN_BROKEN = "chain-broken"
 RUN_FAILED = "run-failed"
 RUN_PARTIAL = "run-partial"
+NOT_SERVED = "not-served"
+NOT_STARTED = "not-started"
+THROTTLED = "throttled"
+EXTRACTION_INCOMPLETE = "extraction-incomplete"
 
 #: Names by which alarms of older versions watch for events.
 OLDER_EVENTS = frozenset(
@@ -71,6 +75,9 @@ class Alarm:
     of_our_flows: bool = False
 
 
+#: No event has it, so that all events are one group. (Without any label, Prefect waits from the
+#: start of the server on, whether or not something began the wait.)
+_NO_LABEL = "headrace.all"
 _SUBJECT_NAME = "{{ event.resource['prefect.resource.name'] }}"
 _RUN = "{{ flow.name }} ({{ flow_run.name }})"
 _STATE_MESSAGE = "{{ event.resource['prefect.state-message'] }}"
@@ -171,6 +178,72 @@ ALARMS = (
         body=f"{_RUN} did a part of its work: {_STATE_MESSAGE}. The next run does the rest.",
         per=("related:flow:prefect.resource.id",),
         of_our_flows=True,
+    ),
+    Alarm(
+        key=NOT_SERVED,
+        name="headrace: not served",
+        description="What starts runs is gone or stopped, and was not back within {within}.",
+        after=frozenset({"prefect.deployment.not-ready"}),
+        expect=frozenset({"prefect.deployment.ready"}),
+        within=timedelta(minutes=15),
+        subject="headrace: schedules do not run",
+        body=(
+            "Nothing takes up runs of {{ flow.name }}/{{ deployment.name }}, and perhaps of "
+            "others, since {{ event.occurred }}: what is due by a schedule waits. "
+            "Look: headrace status; mend it: headrace up"
+        ),
+        per=(_NO_LABEL,),
+        of_our_flows=True,
+    ),
+    Alarm(
+        key=NOT_STARTED,
+        name="headrace: not started",
+        description="A run was due by its schedule, and no run of its deployment began for "
+        "{within}. Prefect may say so 15 minutes later.",
+        after=frozenset({"prefect.flow-run.Late"}),
+        # One that is cancelled was taken up: another run of its deployment is at work.
+        expect=frozenset(
+            f"prefect.flow-run.{state}" for state in ("Pending", "Running", "Cancelled")
+        ),
+        within=timedelta(minutes=15),
+        subject="headrace: {{ flow.name }}/{{ deployment.name }} was due and did not start",
+        body=(
+            "{{ flow.name }}/{{ deployment.name }} was due at "
+            "{{ flow_run.expected_start_time }}, and none of its runs had begun {within} later. "
+            "Look: headrace status; mend it: headrace up"
+        ),
+        per=("related:deployment:prefect.resource.id",),
+        of_our_flows=True,
+    ),
+    Alarm(
+        key=THROTTLED,
+        name="headrace: throttled",
+        description="Answers 429 slowed a quota down, and it was not at full speed for {within}.",
+        after=frozenset({"headrace.source.slowed-down"}),
+        expect=frozenset({"headrace.source.full-speed"}),
+        within=timedelta(hours=1),
+        subject=f"headrace: {_SUBJECT_NAME} has been throttling for {{within}}",
+        body=(
+            f"The quota of {_SUBJECT_NAME} was slowed down to {{{{ event.payload['percent'] }}}} % "
+            "at {{ event.occurred }}, after {{ event.payload['throttled'] }} answers 429, and no "
+            "run has seen it at full speed for {within}. Others may use the same quota, or its "
+            "rates are too high. Look: headrace quota status"
+        ),
+    ),
+    Alarm(
+        key=EXTRACTION_INCOMPLETE,
+        name="headrace: extraction incomplete",
+        description="Content of a Looker did not come into the vault; once per Looker in {within}.",
+        after=frozenset(),
+        expect=frozenset({"headrace.looker.extraction-incomplete"}),
+        within=timedelta(hours=1),
+        subject=f"headrace: content of {_SUBJECT_NAME} is missing",
+        body=(
+            f"Of {_SUBJECT_NAME}, {{{{ event.payload['failed_items'] }}}} item(s) and "
+            "{{ event.payload['missing_ranges'] }} range(s) of "
+            "{{ event.payload['types'] | join(', ') }} did not come: "
+            "{{ event.payload['error'] }}. The next run fetches them: headrace looker extract"
+        ),
     ),
 )
 

@@ -24,6 +24,7 @@ from prefect.events.schemas.automations import Automation
 from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 
 from headrace.cli.alarms.catalogue import ALARMS, FLOWS, OLDER_EVENTS, Alarm, alarms
+from headrace.cli.alarms.smtp import SmtpMail
 from headrace.errors import ConfigurationError
 
 #: The type of block that is called with a payload of ours; all others speak for themselves.
@@ -38,7 +39,8 @@ class NoSuchBlock(ConfigurationError):
     def __init__(self, reference: str) -> None:
         super().__init__(
             f"--to {reference}: the Prefect server has no such block",
-            hint="Make it in the UI (Blocks) and name it as TYPE/NAME, such as slack-webhook/ops",
+            hint="Make it with `headrace alarms slack`, `webhook` or `mail`, or in the UI; name it "
+            "as TYPE/NAME, such as slack-webhook/ops",
         )
         self.reference = reference
 
@@ -77,6 +79,8 @@ async def install(
     Raises:
         NoSuchBlock: `to` names no block of this server.
     """
+    # So that the UI has its form.
+    await SmtpMail.aregister_type_and_schema(client=client)
     block_id = await _block_id(client, to) if to else None
     found = await _existing(client)
     done = []

@@ -16,10 +16,11 @@ import flows
 from headrace.checks.report import Breach, Check
 from headrace.cli.alarms.catalogue import ALARMS, FLOWS, OLDER_EVENTS
 from headrace.coverage import IntervalSet
+from headrace.looker.extract.report import ExtractSummary, TypeReceipt
 from headrace.pull.report import ProductReceipt
 from headrace.pull.request import PullRequest
-from headrace.quota import BreakerChange, KeyChange, Phase
-from headrace.run.report import Status
+from headrace.quota import BreakerChange, KeyChange, Phase, SlowdownChange
+from headrace.run.report import Costs, QuotaUse, Status
 from headrace.sot.reports import SotReport
 from tasks import events
 
@@ -47,6 +48,14 @@ def _emit_all() -> None:
     events.emit_breaches([Breach(Check.STALE, "BTC-USD", 7_200, "1 h", "2 h old")])
     for phase in Phase:
         events.emit_breaker_change(BreakerChange("host", Phase.CLOSED, phase, 5, 1.0))
+    for percent in (67, 100):
+        events.emit_slowdown(SlowdownChange("host", percent, 1.0, 3, 10))
+    bad = TypeReceipt("look", Status.PARTIAL, failures=("7",), missing=("1-2",), error="500")
+    costs = Costs(1, 0, 0, 1.0, QuotaUse("looker", "none", None, None))
+    summary = ExtractSummary(
+        "run", Status.PARTIAL, 1, None, "/vault", "http://looker.test:80", costs, (bad,)
+    )
+    events.emit_if_incomplete(summary)
     for usable in (False, True):
         events.emit_key_change(KeyChange("host", "key 1", usable, 401, 1.0))
     for action in ("write", "migrate"):
@@ -114,7 +123,10 @@ def test_what_is_missing_and_what_never_was_have_other_names() -> None:
 def test_alarms_watch_for_events_that_are_emitted(emitted: list[dict[str, Any]]) -> None:
     _emit_all()
     ours = {event["event"] for event in emitted}
-    states = {f"prefect.flow-run.{name}" for name in ("Failed", "Crashed", "Partial")}
+    # Of Prefect's own.
+    runs = ("Failed", "Crashed", "Partial", "Late", "Pending", "Running", "Cancelled")
+    states = {f"prefect.flow-run.{name}" for name in runs}
+    states |= {"prefect.deployment.ready", "prefect.deployment.not-ready"}
     for alarm in ALARMS:
         assert alarm.expect
         assert alarm.expect | alarm.after <= (states if alarm.of_our_flows else ours), alarm.key
