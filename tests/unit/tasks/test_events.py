@@ -56,8 +56,8 @@ def _emit_all() -> None:
         "run", Status.PARTIAL, 1, None, "/vault", "http://looker.test:80", costs, (bad,)
     )
     events.emit_if_incomplete(summary)
-    for usable in (False, True):
-        events.emit_key_change(KeyChange("host", "key 1", usable, 401, 1.0))
+    for usable, status in ((False, 401), (False, 429), (True, None)):
+        events.emit_key_change(KeyChange("host", "key 1", usable, status, 1.0))
     for action in ("write", "migrate"):
         report = SotReport(
             "run", action, Status.PARTIAL, "/log", "", 1.0,
