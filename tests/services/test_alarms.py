@@ -163,10 +163,11 @@ def test_a_failed_check_sets_off_one_alarm_for_each_kind_of_breach(
         ("breach", "CHECKED-USD", "price", "7: '0'"),
         ("breach", "CHECKED-USD", "stale", "2 h old"),
         ("breach", "OTHER-USD", "price", "8: '0'"),
-        ("breach", "CHECKED-USD", "price", "again"),
     )
     wait_until(lambda: told_of(hook, "OTHER-USD"), 30, "the other product")
     wait_until(lambda: len(told_of(hook, "CHECKED-USD")) > 1, 30, "both kinds")
+    emit(server, ("breach", "CHECKED-USD", "price", "again"), ("breach", "LAST-USD", "price", "9"))
+    wait_until(lambda: told_of(hook, "LAST-USD"), 30, "the last product")
     found = {each["subject"]: each for each in told_of(hook, "CHECKED-USD")}
     assert found.keys() == {"headrace: CHECKED-USD: price", "headrace: CHECKED-USD: stale"}
     assert len(told_of(hook, "CHECKED-USD")) == 2
