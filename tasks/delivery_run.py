@@ -135,7 +135,7 @@ def open_delivery(request: SendRequest) -> Iterator[DeliveryRun]:
             capacity=request.capacity,
             workers=request.in_flight,
             most_tries=request.tries,
-            per_s=lambda: permits.per_s,
+            per_s=lambda: permits.usable_per_s if isinstance(permits, KeyPool) else permits.per_s,
         )
         run = DeliveryRun(
             id=begun.run_id,
@@ -147,7 +147,7 @@ def open_delivery(request: SendRequest) -> Iterator[DeliveryRun]:
             ),
             client=client,
             gate=permits,
-            rates=permits.described,
+            rates=permits.rates if isinstance(permits, KeyPool) else request.rate,
             per_s=permits.per_s,
             journal=journal,
             delivery=delivery,

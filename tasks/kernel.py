@@ -131,7 +131,7 @@ class QuotaRun(PipelineRun[RequestType]):
         # What the keys allow that are not set aside.
         rates, per_s = self.rates, self.per_s
         if isinstance(gate, KeyPool):
-            rates, per_s = gate.described, gate.per_s
+            rates, per_s = gate.usable_rates, gate.usable_per_s
         parts = [f"{sent / self.elapsed_s:.1f} requests/s of {rates}"]
         waits = gate.waiting_for()
         # Nothing is known of how long an outage lasts.

@@ -183,7 +183,7 @@ def open_run(request: PullRequest) -> Iterator[Run]:
             listings=Listings(raw, request.products),
             progress=pull_progress(),
             stop=stop,
-            rates=gate.described if isinstance(gate, KeyPool) else quota.rates,
+            rates=gate.rates if isinstance(gate, KeyPool) else quota.rates,
             per_s=gate.per_s,
         )
         if isinstance(gate, KeyPool):

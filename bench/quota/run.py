@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.machine import machine_state
-from bench.quota import backfills, matrix, refusals, scenarios, strict_window
+from bench.quota import backfills, keyed, matrix, refusals, scenarios, signed, strict_window
 
 RESULTS = Path(__file__).parents[1] / "results"
 LIMITERS = ("headrace", "stock")
@@ -45,12 +45,22 @@ def _backfills(*, quick: bool) -> list[dict[str, Any]]:
     return backfills.measure(quick=quick)
 
 
+def _keyed(*, quick: bool) -> list[dict[str, Any]]:
+    return keyed.measure(quick=quick)
+
+
+def _signed(*, quick: bool) -> list[dict[str, Any]]:
+    return signed.measure(quick=quick)
+
+
 PARTS: dict[str, Callable[..., list[dict[str, Any]]]] = {
     "scenarios": _scenarios,
     "matrix": _matrix,
     "strict-window": _strict_window,
     "refusals": _refusals,
     "backfills": _backfills,
+    "keyed": _keyed,
+    "signed": _signed,
 }
 
 

@@ -98,6 +98,12 @@ def bench(
         str,
         typer.Option(help="With --keyed: the delay to the server, and that back."),
     ] = "uniform:low=0,high=0.05",
+    clock_step_s: Annotated[
+        float,
+        typer.Option(
+            help="With --keyed: all wall clocks step so many seconds ahead, and back, every 10 s."
+        ),
+    ] = 0.0,
     as_json: Json = False,
 ) -> None:
     """Measure how fast permits are given, on a temporary quota beside the real ones."""
@@ -107,7 +113,8 @@ def bench(
     folder = load_settings().quota_folder
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if keyed:
-        _bench_keyed(folder, rates[0], keys, processes, seconds, delay, as_json=as_json)
+        options = (keys, processes, seconds, delay, clock_step_s)
+        _bench_keyed(folder, rates[0], *options, as_json=as_json)
         return
     result = run_selftest(folder, rates[0], processes, seconds)
     share = None if math.isnan(result.used_share) else round(result.used_share, 4)
@@ -139,6 +146,7 @@ def _bench_keyed(
     processes: int,
     seconds: float,
     delay: str,
+    clock_step_s: float,
     *,
     as_json: bool,
 ) -> None:
@@ -148,7 +156,7 @@ def _bench_keyed(
         raise ConfigurationError(
             f"--seconds {seconds:g}: with --keyed the first {WARM_UP_S:g} s do not count"
         )
-    result = run_keyed_selftest(folder, rate, keys, processes, seconds, delay)
+    result = run_keyed_selftest(folder, rate, keys, processes, seconds, delay, clock_step_s)
     if as_json:
         print_json(asdict(result))
         return

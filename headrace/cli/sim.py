@@ -222,6 +222,12 @@ def keyed_exchange(
     outbound: Annotated[
         str, typer.Option(help="The way of its answer back, written as --inbound.")
     ] = "uniform:low=0,high=0.05",
+    clock_step_s: Annotated[
+        float,
+        typer.Option(
+            help="The clock that dates answers steps so many seconds ahead, and back, every 10 s."
+        ),
+    ] = 0.0,
     fault: Annotated[
         list[str] | None,
         typer.Option(
@@ -251,6 +257,7 @@ def keyed_exchange(
         block_after=block_after,
         inbound=inbound,
         outbound=outbound,
+        clock_step_s=clock_step_s,
         faults=fault or [],
         seed=seed,
         port=port,

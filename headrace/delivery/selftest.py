@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass
 from multiprocessing.queues import Queue
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from headrace.delivery.benchmark import Latencies
 from headrace.delivery.client import Expired, KeyedClient
@@ -17,6 +17,7 @@ from headrace.delivery.model import ApiRequest, Pending
 from headrace.quota import PoolKey, QuotaConfig, QuotaRate, open_key_pool
 from headrace.quota.selftest import jain
 from headrace.sim.keyed import PATH, KeyCounts, SimulatedKeyedExchangeProcess, make_keys
+from headrace.sim.keyed.simulation import stepping
 from headrace.stopping import StopEvent
 from headrace.wire.exceptions import RequestError
 from headrace.wire.transport import Transport
@@ -60,6 +61,7 @@ def run_keyed_selftest(
     processes: int = 1,
     seconds: float = 10.0,
     delay: str = "uniform:low=0,high=0.05",
+    clock_step_s: float = 0.0,
 ) -> KeyedSelfTest:
     """Measure a throw-away quota in `folder`; the server is a process on this machine.
 
@@ -69,6 +71,8 @@ def run_keyed_selftest(
         processes: how many share the keys.
         seconds: more than `WARM_UP_S`.
         delay: of requests, and of answers, as `headrace sim keyed-exchange --inbound` takes it.
+        clock_step_s: the clocks of the server and of the senders, by which they make nonces, step
+            so far ahead and back again every ten seconds.
     """
     settings: dict[str, Any] = {
         "keys": make_keys(keys),
@@ -76,12 +80,14 @@ def run_keyed_selftest(
         "per_s": rate.interval_ms / 1000,
         "inbound": delay,
         "outbound": delay,
+        "clock_step_s": clock_step_s,
     }
     with (
         tempfile.TemporaryDirectory(dir=folder, prefix="selftest-") as scratch,
         SimulatedKeyedExchangeProcess(**settings) as sim,
     ):
-        answers = _send_all(sim.url, Path(scratch), rate, keys, processes, seconds)
+        task = _Task(sim.url, Path(scratch), rate, keys, seconds, clock_step_s)
+        answers = _send_all(task, processes)
         counts = sim.key_stats()
     return _judged(answers, counts, rate, seconds)
 
@@ -118,44 +124,50 @@ def _judged(
     )
 
 
-def _send_all(
-    url: str, folder: Path, rate: QuotaRate, keys: int, processes: int, seconds: float
-) -> list[list[tuple[float, float]]]:
+class _Task(NamedTuple):
+    """What each process does: see `run_keyed_selftest`."""
+
+    url: str
+    folder: Path
+    rate: QuotaRate
+    keys: int
+    seconds: float
+    clock_step_s: float
+
+
+def _send_all(task: _Task, processes: int) -> list[list[tuple[float, float]]]:
     """The moment since the start and the duration of each success, by process."""
-    threads = max(_LEAST_IN_FLIGHT, round(rate.per_second * keys * _IN_FLIGHT_S / processes))
+    in_flight = task.rate.per_second * task.keys * _IN_FLIGHT_S
+    threads = max(_LEAST_IN_FLIGHT, round(in_flight / processes))
     context = multiprocessing.get_context("spawn")
     results: Queue[list[tuple[float, float]]] = context.Queue()
     barrier = context.Barrier(processes)
     senders = [
-        context.Process(
-            target=_send, args=(url, folder, rate, keys, threads, seconds, barrier, results)
-        )
+        context.Process(target=_send, args=(task, threads, barrier, results))
         for _ in range(processes)
     ]
     for sender in senders:
         sender.start()
-    answers = [results.get(timeout=seconds + 60) for _ in senders]
+    answers = [results.get(timeout=task.seconds + 60) for _ in senders]
     for sender in senders:
         sender.join()
     return answers
 
 
 def _send(
-    url: str,
-    folder: Path,
-    rate: QuotaRate,
-    keys: int,
-    threads: int,
-    seconds: float,
-    barrier: object,
-    results: Queue[list[tuple[float, float]]],
+    task: _Task, threads: int, barrier: object, results: Queue[list[tuple[float, float]]]
 ) -> None:
-    pool_keys = [PoolKey(str(place), key) for place, key in enumerate(make_keys(keys), 1)]
-    config = QuotaConfig(name="selftest", rates=(rate,))
+    pool_keys = [PoolKey(str(place), key) for place, key in enumerate(make_keys(task.keys), 1)]
+    config = QuotaConfig(name="selftest", rates=(task.rate,))
     answers: list[tuple[float, float]] = []
+    seconds, opened_s = task.seconds, time.monotonic()
+
+    def wall() -> float:
+        return stepping(time.time(), time.monotonic() - opened_s, task.clock_step_s)
+
     with (
-        open_key_pool(folder, config, pool_keys, ordered=True) as pool,
-        Transport(url, max_connections=threads) as transport,
+        open_key_pool(task.folder, config, pool_keys, ordered=True, wall=wall) as pool,
+        Transport(task.url, max_connections=threads) as transport,
     ):
         client = KeyedClient(transport, pool, stop=StopEvent())
         barrier.wait()  # type: ignore[attr-defined]  # a proxy without a type of its own

@@ -68,8 +68,8 @@ class QuotaConfig(_Settings):
         ease: what every success multiplies that stretch by, once no 429 is among the last ones.
         buffer: keeps the order of arrival, too, and takes the place of `anchor_cap_ms` and
             `burst`; None where order does not matter.
-        refused_pause_s: for how long nothing leaves after an answer 429; twice as long as the last
-            time if it is one of the next 20 permits that is refused again, up to
+        refused_pause_s: for how long nothing leaves after an answer 429 that is not the first among
+            the last 20 permits; twice as long as the last time if that is refused again, up to
             `retry_after_cap_s`. 0: permits only become fewer.
         retry_after_cap_s: the longest `Retry-After` (or reset header) that is believed.
     """

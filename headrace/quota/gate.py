@@ -207,11 +207,6 @@ class Gate:
         """The mean rate that it sustains, in requests a second; None for no limit."""
         return self.config.per_s
 
-    @property
-    def described(self) -> str:
-        """Its rates, as in `10/s,100/m`."""
-        return format_rates(self.config.rates)
-
     def waiting_for(self) -> Cause | None:
         """What threads of this process wait for just now; cheap."""
         return self._session.counters.waiting_for()

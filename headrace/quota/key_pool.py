@@ -162,8 +162,13 @@ class KeyPool:
         return KeyAdmission(self, asked)
 
     @property
-    def per_s(self) -> float | None:
-        """The mean rate that the keys sustain that are not set aside, in requests a second."""
+    def per_s(self) -> float:
+        """The mean rate that all keys sustain, in requests a second."""
+        return sum(gate.config.per_s or 0.0 for gate in self._keys)
+
+    @property
+    def usable_per_s(self) -> float:
+        """The same of the keys that are not set aside."""
         now, (looked_at, usable) = self.clock.now(), self._looked
         if now - looked_at > _LOOK_EVERY:
             usable = [gate for gate in self._keys if gate.usable]
@@ -171,12 +176,17 @@ class KeyPool:
         return sum(gate.config.per_s or 0.0 for gate in usable)
 
     @property
-    def described(self) -> str:
-        """How many keys there are and at which rates, as in `4 of 5 keys at 20/s`."""
-        usable, count = len(self.usable_keys()), len(self._keys)
-        rates = " or ".join(dict.fromkeys(format_rates(gate.config.rates) for gate in self._keys))
-        of = "" if usable == count else f"{usable} of "
-        return f"{of}{count} key{'' if count == 1 else 's'} at {rates}"
+    def rates(self) -> str:
+        """How many keys there are and at which rates, as in `5 keys at 20/s`."""
+        rates = dict.fromkeys(format_rates(gate.config.rates) for gate in self._keys)
+        count = len(self._keys)
+        return f"{count} key{'' if count == 1 else 's'} at {' or '.join(rates)}"
+
+    @property
+    def usable_rates(self) -> str:
+        """The same where some are set aside, as in `4 of 5 keys at 20/s`."""
+        usable = len(self.usable_keys())
+        return self.rates if usable == len(self._keys) else f"{usable} of {self.rates}"
 
     def waiting_for(self) -> Cause | None:
         """What threads of this process wait for just now, the breaker first; cheap."""

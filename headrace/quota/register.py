@@ -332,8 +332,8 @@ class Register:
         state = self.state(connection, now)
         before = _refusals(connection, seq - RECENT, now)
         pause = 0
-        if config.refused_pause_s and sent > state.episode:
-            pause = self._pause(state, sent, again=before > 0)
+        if config.refused_pause_s and before and sent > state.episode:
+            pause = self._pause(state, sent)
             self.block(connection, now + pause)
         connection.execute("INSERT OR IGNORE INTO refusals VALUES (?, ?)", (seq, now))
         by = stretch_factor(_refusals(connection, seq - RECENT, now), config.slowdown)
@@ -349,9 +349,9 @@ class Register:
         connection.execute(_FORGET_REFUSALS, (seq - LONG,))
         return state, pause
 
-    def _pause(self, state: State, sent: int, *, again: bool) -> int:
+    def _pause(self, state: State, sent: int) -> int:
         """How long nothing leaves; twice as long as the last time if it had been over."""
-        last = state.blocked_until - state.episode if again and state.blocked_until <= sent else 0
+        last = state.blocked_until - state.episode if state.blocked_until <= sent else 0
         pause = max(int(self._config.refused_pause_s * NS), 2 * last)
         return min(pause, int(self._config.retry_after_cap_s * NS))
 

@@ -185,18 +185,16 @@ def test_a_429_slows_down_one_key(open_pool: Open, count: int) -> None:
         assert label not in answer(pool, times=20)
 
 
-def test_a_key_that_is_throttled_rests_and_is_named(
+def test_a_key_that_is_throttled_again_rests_and_is_named(
     open_pool: Open, caplog: pytest.LogCaptureFixture
 ) -> None:
     pool, changes = open_pool("10/h", burst=10), []
     pool.on_key_change(changes.append)
-    with pool.admit() as admission:
-        admission.sending()
-        admission.answered(429)
-    [change] = changes
-    assert (change.label, change.usable, change.status) == (admission.key.label, False, 429)
-    assert change.pause_s == 300  # a window, up to what is believed of a server
-    assert f"429: key {admission.key.label} rests for 300 s" in caplog.text
+    refuse(pool, "label 1", 429)
+    assert changes == []
+    refuse(pool, "label 1", 429)
+    assert changes == [KeyChange("api:80", "label 1", False, 429, 300)]  # a window, but no hour
+    assert "429: key label 1 rests for 300 s" in caplog.text
 
 
 def test_a_failing_server_is_left_alone_whatever_the_key(open_pool: Open) -> None:
@@ -355,3 +353,16 @@ def test_a_refusal_for_order_widens_the_buffer_for_all_processes(open_pool: Open
             admission.answered(400, out_of_order=True)
     answer(other, times=len(other.keys))
     assert {gate.session.book.buffer for gate in other._keys} == {23_000_000}
+
+
+def test_what_the_keys_allow_is_said_with_and_without_those_set_aside(
+    open_pool: Open, count: int
+) -> None:
+    pool = open_pool("20/s")
+    words = "1 key at 20/s" if count == 1 else "3 keys at 20/s"
+    assert (pool.rates, pool.usable_rates, pool.per_s) == (words, words, 20 * count)
+    assert pool.waiting_for() is None
+    refuse(pool, "label 1")
+    assert (pool.rates, pool.per_s) == (words, 20 * count)
+    assert pool.usable_rates == f"{count - 1} of {words}"
+    assert pool.usable_per_s == 20 * (count - 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from http.client import HTTPConnection
 from urllib.parse import urlencode
 
@@ -109,6 +110,20 @@ def test_ten_refusals_block_a_key_for_good(sim, clock):
     assert [key.blocked for key in sim.key_stats()] == [True, False]
     sim.block(1, blocked=False)
     assert ask(sim, nonce=10)[0] == 200
+
+
+def test_answers_are_dated_by_a_clock_that_may_step(clock):
+    settings = {"limit": 50, "clock_step_s": 3600, **AT_ONCE}
+    with SimulatedKeyedExchange(keys=KEYS, clock=clock, **settings) as sim:
+
+        def ahead_s(nonce):
+            return ask(sim, nonce=nonce)[1]["timestamp"] / 1000 - time.time()
+
+        assert ahead_s(1) == pytest.approx(0, abs=20)
+        clock.now += 15
+        assert ahead_s(2) == pytest.approx(3600, abs=20)
+        clock.now += 10
+        assert ahead_s(3) == pytest.approx(0, abs=20)
 
 
 def test_requests_overtake_each_other_on_their_way(clock):

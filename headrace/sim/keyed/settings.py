@@ -79,6 +79,8 @@ class KeyedSettings(BaseModel):
         block_after: so many answers 429 block a key for good.
         inbound: how long a request is on its way to the server.
         outbound: how long an answer is on its way back.
+        clock_step_s: its clock, by which it dates answers, steps so far ahead after ten seconds,
+            back after ten more, and so on.
         faults: in force from the start.
         seed: of delays and chances.
         port: on 127.0.0.1; 0 for any that is free.
@@ -92,6 +94,7 @@ class KeyedSettings(BaseModel):
     block_after: int = Field(default=10, ge=1)
     inbound: Annotated[Latency, or_text(parse_latency)] = _UP_TO_50_MS
     outbound: Annotated[Latency, or_text(parse_latency)] = _UP_TO_50_MS
+    clock_step_s: float = Field(default=0.0, allow_inf_nan=False)
     faults: tuple[Annotated[KeyedFault, or_text(parse_keyed_fault)], ...] = ()
     seed: int = 0
     port: int = Field(default=0, ge=0, le=65_535)

@@ -65,6 +65,15 @@ class KeyCounts:
     blocked: bool = False
 
 
+#: How long a clock that steps stays as it is, in seconds.
+_STEPS_EVERY_S = 10.0
+
+
+def stepping(wall_s: float, uptime_s: float, step_s: float) -> float:
+    """What a clock shows that steps ahead and back again every ten seconds."""
+    return wall_s + step_s * (uptime_s // _STEPS_EVERY_S % 2)
+
+
 class KeyState:
     """One key of the server: its window, its last nonce, its counts."""
 
@@ -178,6 +187,9 @@ class KeyedSimulation(SimulatedService[KeyedFault]):
         reply = self._answer(request, subject, counted_s)
         return Verdict(replace(reply, delivery=delivery(fault.action)))
 
+    def _stepping(self) -> float:
+        return stepping(self._wall(), self.uptime_s(), self.settings.clock_step_s)
+
     def _answer(self, request: Request, subject: KeyedSubject, counted_s: float) -> Reply:
         if request.path != PATH or request.method not in ("GET", "POST"):
             return error_reply(404, f"only {PATH} is served here")
@@ -187,7 +199,7 @@ class KeyedSimulation(SimulatedService[KeyedFault]):
         refusal = self._keys[subject.key - 1].refuse(fields.get("nonce", ""), counted_s)
         if refusal:
             return refusal
-        arrived_at = self._wall() - (self.clock() - counted_s)
+        arrived_at = self._stepping() - (self.clock() - counted_s)
         accepted = {"status": "OK", "timestamp": int(arrived_at * 1000)}
         return _json(200, {**accepted, "req_id": fields.get("req_id")})
 

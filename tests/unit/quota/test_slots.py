@@ -318,10 +318,12 @@ def test_a_quota_that_rests_after_a_429_rests_longer_each_time_it_is_refused_aga
         answered(book, clock, *statuses)
         return (taken(book).at - clock.at) / S
 
-    assert rests_s(429) == pytest.approx(1)
+    assert rests_s(429) < 0.05  # a lone one
+    assert rests_s(429) == pytest.approx(1, abs=0.02)
     assert rests_s(429) == pytest.approx(2, abs=0.02)
     assert rests_s(429) == pytest.approx(3, abs=0.02)  # the most
-    assert rests_s(*[200] * 25, 429) == pytest.approx(1, abs=0.02)
+    assert rests_s(*[200] * 25, 429) < 0.05
+    assert rests_s(429) == pytest.approx(1, abs=0.02)
     early = taken(book)
     book.refused(early, clock.at - 2 * S)  # it had left before the rest began
     assert rests_s() == pytest.approx(1, abs=0.05)
