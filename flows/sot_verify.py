@@ -8,6 +8,7 @@ from headrace.sot.reports import SotReport
 from headrace.sot.requests import VerifyRequest
 from tasks.pipeline import pipeline
 from tasks.sot import conclude_sot, verify_log
+from tasks.sot_anchors import Witnesses
 from tasks.sot_run import open_sot_run
 
 
@@ -15,6 +16,7 @@ from tasks.sot_run import open_sot_run
 def sot_verify(request: VerifyRequest) -> State[SotReport]:
     """Find any damage, gap, fork or reordering in the log, and name it."""
     with open_sot_run(request) as run:
+        run.witnesses = Witnesses.of(request)
         return conclude_sot(run, verify_log(run.id))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -12,8 +13,14 @@ from headrace.errors import ConfigurationError
 from headrace.run.report import Status
 from headrace.sot.migration import Migration
 from headrace.sot.recover import RecoverOptions, recover
-from headrace.sot.reports import SotReport, report_of_recover, report_of_verify, report_of_write
-from headrace.sot.requests import VerifyRequest, WriteRequest
+from headrace.sot.reports import (
+    SotReport,
+    report_of_anchor,
+    report_of_recover,
+    report_of_verify,
+    report_of_write,
+)
+from headrace.sot.requests import AnchorRequest, VerifyRequest, WriteRequest
 from headrace.sot.sources.reading import Format
 from headrace.sot.verified_chain import find_below_saved_heads
 from headrace.sot.verify import Mode, verify_store
@@ -47,6 +54,18 @@ def replay_log(run: str) -> SotReport:
     return report_of_recover(run, store.location, replay)
 
 
+@task(name="anchor-log", description="Sign where the log ends, and keep that in its anchors.")
+def anchor_log(run: str) -> SotReport:
+    """Anchor as the run's request says; what could not be kept is in the report."""
+    under_way: SotRun[AnchorRequest] = sot_run_of(run)
+    if under_way.anchoring is None:
+        raise LookupError(f"run {run} has nothing to anchor with")
+    started_s = time.monotonic()
+    head, stamp, kept = under_way.anchoring.anchor(under_way.store, under_way.stop)
+    elapsed_s = time.monotonic() - started_s
+    return report_of_anchor(run, under_way.store.location, head, stamp, kept, elapsed_s)
+
+
 def verified_since(run: SotRun[WriteRequest]) -> SotReport:
     """After a write: what is new since the last time is recomputed, too.
 
@@ -78,7 +97,9 @@ def _verified(run: SotRun[Any], request: VerifyRequest) -> SotReport:
     )
     wanted = {s: at for s, at in saved_heads.items() if not request.symbols or s in request.symbols}
     beyond = find_below_saved_heads(run.store, wanted)
-    return report_of_verify(run.id, run.store.location, found, [str(each) for each in beyond])
+    anchors = run.witnesses.asked_about(run.store) if run.witnesses else []
+    lost = [str(each) for each in beyond]
+    return report_of_verify(run.id, run.store.location, found, lost, anchors)
 
 
 @task(

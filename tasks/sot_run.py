@@ -20,12 +20,21 @@ from headrace.run.progress import Bar
 from headrace.sot.chain import Position
 from headrace.sot.exceptions import DamagedLog
 from headrace.sot.reports import LogMetrics
-from headrace.sot.requests import MigrateRequest, RecoverRequest, VerifyRequest, WriteRequest
+from headrace.sot.requests import (
+    AnchorRequest,
+    MigrateRequest,
+    RecoverRequest,
+    VerifyRequest,
+    WriteRequest,
+)
 from headrace.sot.store import SotStore
 from tasks.events import emit
 from tasks.kernel import PipelineRun, announce, find_run, opening, registered
+from tasks.sot_anchors import Anchoring, Witnesses
 
-Request = TypeVar("Request", WriteRequest, VerifyRequest, RecoverRequest, MigrateRequest)
+Request = TypeVar(
+    "Request", WriteRequest, VerifyRequest, RecoverRequest, MigrateRequest, AnchorRequest
+)
 
 
 @dataclass
@@ -72,6 +81,8 @@ class SotRun(PipelineRun[Request]):
     heads: BlockHeads
     progress: RecordProgress
     metrics: LogMetrics | None = None
+    anchoring: Anchoring | None = None
+    witnesses: Witnesses | None = None
 
     @property
     def saved_heads(self) -> dict[int, Position]:

@@ -133,6 +133,17 @@ class Settings(BaseSettings):
         description="The key that signs evidence: a file, or block:NAME; empty for a file in the "
         "state folder.",
     )
+    anchors: str = Field(
+        default="",
+        description="Where signed heads of the log are kept, joined by commas: a file, git:FOLDER, "
+        "s3://bucket/prefix.",
+    )
+    tsa: str = Field(
+        default="", description="A time-stamp authority (RFC 3161) that stamps signed heads."
+    )
+    tsa_ca: str = Field(
+        default="", description="Certificates (PEM) of time-stamp authorities that are trusted."
+    )
     api_keys: SecretStr = Field(
         default=SecretStr(""),
         description="API keys that `headrace requests send` signs with, joined by commas.",

@@ -6,16 +6,18 @@ import threading
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, ClassVar
 
 from headrace.leases import LeaseHeld
 from headrace.metrics import catalogue as names
 from headrace.metrics.meter import BOUNDS_S, Distribution, Meter
 from headrace.run.report import Report, Row, Sheet, Status, plain
+from headrace.sot.anchors.comparing import Kept, PlaceReport
 from headrace.sot.heads import KeptHead
 from headrace.sot.recover import RecoverReport
 from headrace.sot.requests import SotRequest
+from headrace.sot.tree.log_head import LogHead
 from headrace.sot.verify import VerifyReport
 from headrace.sot.writing.stats import NAMED, Histogram, ShardStats, skew
 from headrace.sot.writing.write import WriteReport
@@ -52,9 +54,10 @@ class SotReport(Report):
     @property
     def problems_by_kind(self) -> dict[str, list[str]]:
         """The problems by what happened: `chain-broken`, `tail-cut`, or `logs-differ` in a
-        migration and `record-refused` elsewhere.
+        migration, `not-anchored` of an anchor and `record-refused` elsewhere.
         """
-        other = "logs-differ" if self.action == "migrate" else "record-refused"
+        others = {"migrate": "logs-differ", "anchor": "not-anchored"}
+        other = others.get(self.action, "record-refused")
         repairs = self.details.get("repairs", ())
         found: dict[str, list[str]] = {}
         for problem in self.problems:
@@ -226,7 +229,11 @@ def _short_row(shard: ShardStats) -> dict[str, Any]:
 
 
 def report_of_verify(
-    run: str, store: str, found: VerifyReport, beyond: Sequence[str] = ()
+    run: str,
+    store: str,
+    found: VerifyReport,
+    beyond: Sequence[str] = (),
+    anchors: Sequence[PlaceReport] = (),
 ) -> SotReport:
     """What verifying has shown.
 
@@ -234,13 +241,20 @@ def report_of_verify(
         run, store: which.
         found: by recomputing.
         beyond: what disagrees with heads that were remembered elsewhere.
+        anchors: what holding the log against signed heads has shown.
     """
-    problems = [*found.damages, *(s.damage for s in found.symbols if s.damage), *beyond]
+    problems = [
+        *found.damages,
+        *(s.damage for s in found.symbols if s.damage),
+        *beyond,
+        *(place.misfit for place in anchors if place.misfit),
+    ]
     status = _status(whole=not problems, kept=found.records)
     bad = sum(1 for symbol in found.symbols if symbol.damage)
     message = f"{found.records:,} records of {len(found.symbols):,} symbols are good"
     if problems:
         message += f"; {bad:,} symbols are damaged, {len(problems):,} findings"
+    message += "".join(f"; {_of_anchors(place)}" for place in anchors)
     rows = tuple(
         {
             "symbol": symbol.symbol_id,
@@ -257,10 +271,65 @@ def report_of_verify(
         store=store,
         message=message,
         elapsed_s=found.elapsed_s,
-        details={"mode": found.mode.value, "records": found.records, "symbols": list(rows)},
+        details={
+            "mode": found.mode.value,
+            "records": found.records,
+            "symbols": list(rows),
+            "anchors": [asdict(place) for place in anchors],
+        },
         rows=rows,
         problems=tuple(dict.fromkeys(problems)),
         damages=tuple(problems),
+    )
+
+
+def _of_anchors(place: PlaceReport) -> str:
+    if place.unreachable:
+        return f"not held against {place.where} ({place.unreachable})"
+    if not place.heads and not place.misfit:
+        return f"{place.where} holds no head"
+    fit = f"fits {place.heads:,} heads in {place.where}"
+    if place.last:
+        fit += f", the last of {place.last}"
+    return f"{fit}, and not the next one" if place.misfit else fit
+
+
+def report_of_anchor(
+    run: str, store: str, head: LogHead, stamp: str, kept: Sequence[Kept], elapsed_s: float
+) -> SotReport:
+    """Where a signed head was put.
+
+    Args:
+        run, store: which.
+        head: what was signed.
+        stamp: what came of the time stamp, in words; "" if none was asked for.
+        kept: by place.
+        elapsed_s: all of it.
+    """
+    failures = [place.failure for place in kept if place.failure]
+    done = len(kept) - len(failures)
+    message = f"the head of {len(head.symbols):,} symbols is in {done:,} of {len(kept):,} anchors"
+    if stamp:
+        message += f"; {stamp}"
+    rows = tuple(
+        {"anchor": place.where, "protection": place.protection, "failure": place.failure}
+        for place in kept
+    )
+    return SotReport(
+        run=run,
+        action="anchor",
+        status=_status(whole=not failures, kept=done),
+        store=store,
+        message=message,
+        elapsed_s=elapsed_s,
+        details={
+            "head": head.statement.as_dict(),
+            "time": head.time,
+            "stamp": stamp,
+            "anchors": list(rows),
+        },
+        rows=rows,
+        problems=tuple(failures),
     )
 
 

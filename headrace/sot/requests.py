@@ -57,6 +57,37 @@ Store = Annotated[
 ]
 
 
+Anchors = Annotated[
+    str,
+    about(
+        "Anchors",
+        "Files, git:FOLDER or s3://bucket/prefix, joined by commas; empty for the configured ones.",
+        "anchors.jsonl",
+        "git:/srv/anchors,s3://worm/headrace",
+    ),
+    Form(str, empty="", environment="HEADRACE_ANCHORS", joined=True),
+]
+Key = Annotated[
+    str,
+    about(
+        "Signing key",
+        "What signs heads, and says whose are trusted - a file or block:NAME; empty for the "
+        "configured one.",
+        "block:ours",
+    ),
+    Form(str, empty="", environment="HEADRACE_SIGNING_KEY"),
+]
+TsaCa = Annotated[
+    str,
+    about(
+        "Authorities' certificates",
+        "PEM file with certificates of time-stamp authorities; empty for the configured one.",
+        "tsa.pem",
+    ),
+    Form(str, empty="", environment="HEADRACE_TSA_CA"),
+]
+
+
 class SotRequest(Parameters):
     """What every command of the log is asked."""
 
@@ -137,6 +168,38 @@ class VerifyRequest(SotRequest):
     ] = 8
     processes: Processes = -1
     heads: Heads = True
+    anchors: Anchors = ""
+    key: Key = ""
+    trust: Annotated[
+        str,
+        Field(pattern=r"^([0-9a-f]{32})?$"),
+        about(
+            "First trusted key",
+            "Id of a key; heads count that it or a successor has signed. Empty for all keys of "
+            "the list.",
+            "21fe31dfa154a261626bf854046fd227",
+        ),
+        Form(str, empty=""),
+    ] = ""
+    tsa_ca: TsaCa = ""
+
+
+class AnchorRequest(SotRequest):
+    """Sign where the log ends, and put that where its writer cannot rewrite it."""
+
+    store: Store
+    anchors: Anchors = ""
+    key: Key = ""
+    tsa: Annotated[
+        str,
+        about(
+            "Time-stamp authority",
+            "Address of a server of RFC 3161 that stamps the head; empty for the configured one.",
+            "http://timestamp.example.com",
+        ),
+        Form(str, empty="", environment="HEADRACE_TSA"),
+    ] = ""
+    tsa_ca: TsaCa = ""
 
 
 class RecoverRequest(SotRequest):

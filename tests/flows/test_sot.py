@@ -308,3 +308,47 @@ def test_metrics_of_a_write_are_published_by_shard(
     assert metrics["headrace_log_skew_ratio", ""] == pytest.approx(ended.summary["skew"], abs=0.01)
     assert metrics["headrace_log_problems_total", ""] == 0
     assert metrics["headrace_runs_total", "sot-write"] == 1
+
+
+def test_a_log_is_anchored_and_held_to_its_anchors(
+    headrace: Any, source: Path, log: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEADRACE_SIGNING_KEY", str(tmp_path / "key.pem"))
+    store = open_store(log)
+    write_stream(read_places(find_places(str(source))), store, WriteOptions(processes=0))
+    store.close()
+    anchors = str(tmp_path / "anchors.jsonl")
+    to_anchors = ("--store", log, "--anchors", anchors, "--json")
+    missing = headrace("sot", "anchor", *to_anchors)
+    assert missing.code == 2
+    assert "key make" in missing.err
+    assert headrace("sot", "anchor", "--store", log).code == 2, "no anchor is named"
+    key = headrace("evidence", "key", "make", "--json").summary
+    anchored = headrace("sot", "anchor", *to_anchors, "--anchors", "git:/no/such/folder")
+    assert anchored.code == 2
+    anchored = headrace("sot", "anchor", *to_anchors)
+    assert anchored.code == 0
+    assert anchored.summary["head"]["key_id"] == key["key_id"]
+    assert headrace("evidence", "key", "rotate", "--yes").code == 0
+    assert headrace("sot", "anchor", *to_anchors).code == 0
+    held = headrace("sot", "verify", *to_anchors, "--trust", key["key_id"])
+    assert held.code == 0
+    [place] = held.summary["anchors"]
+    assert (place["heads"], place["misfit"]) == (2, "")
+    assert "fits 2 heads" in held.summary["message"]
+
+    shorter = tmp_path / "shorter.sot"
+    shorter.write_bytes(STREAM_MAGIC + join(BODIES[:200]))
+    store_id = (Path(log) / "store.id").read_text()
+    for path in Path(log).iterdir():
+        if path.name.startswith("volume-"):
+            path.unlink()
+    store = open_store(log)
+    write_stream(read_places(find_places(str(shorter))), store, WriteOptions(processes=0))
+    store.close()
+    assert (Path(log) / "store.id").read_text() == store_id
+    broken = headrace("sot", "verify", *to_anchors, "--no-heads")
+    assert broken.code == 4
+    assert any("anchors.jsonl, line 1: symbol" in text for text in broken.summary["problems"])
+    unknown = headrace("sot", "verify", *to_anchors, "--trust", "0" * 32)
+    assert unknown.code == 2

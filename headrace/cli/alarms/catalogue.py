@@ -39,6 +39,7 @@ FLOWS = (
     "ingest",
     "keyed-requests",
     "looker",
+    "sot-anchor",
     "sot-migrate",
     "sot-recover",
     "sot-verify",

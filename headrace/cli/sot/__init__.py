@@ -34,6 +34,10 @@ class _Commands(LazyGroup):
             "headrace.cli.sot.commands:migrate",
             "Migrate an unsharded log into the sharded one: begin, backfill, compare, switch, end.",
         ),
+        "anchor": Lazy(
+            "headrace.cli.sot.commands:anchor",
+            "Sign where the log ends, and put that where its writer cannot rewrite it.",
+        ),
         "prove": Lazy(
             "headrace.cli.sot.proofs:prove",
             "Prove that a record is part of the log, or that the log of one size grew out of "

@@ -23,6 +23,7 @@ from headrace.sot.gen import FAULTS, StreamSpec, generate
 from headrace.sot.opening import CQL_SCHEME
 from headrace.sot.output import WRITERS, Target
 from headrace.sot.requests import (
+    AnchorRequest,
     MigrateRequest,
     OutFormat,
     RecoverRequest,
@@ -125,6 +126,14 @@ verify = _command(
     """Find any damage, gap, fork or reordering in the log, and name it.
 
     Exit code 0: nothing is wrong; 4: something is, and is named; 1: nothing good was found.
+    """,
+)
+anchor = _command(
+    "anchor",
+    AnchorRequest,
+    """Sign where the log ends, and put that where its writer cannot rewrite it.
+
+    Exit code 0: it is in every anchor; 4: in some, the others are named; 1: in none.
     """,
 )
 recover = _command(

@@ -1,0 +1,52 @@
+"""What can be wrong with a place of anchors and with a time stamp."""
+
+from __future__ import annotations
+
+from headrace.errors import ConfigurationError, HeadraceError
+
+
+class AnchorsMisconfigured(ConfigurationError):
+    """A place of anchors that cannot work (exit code 2).
+
+    Attributes:
+        where: the place.
+        reason: why not.
+    """
+
+    def __init__(self, where: str, reason: str, *, hint: str = "") -> None:
+        super().__init__(
+            f"{where} cannot keep anchors: {reason}",
+            hint=hint or "Name a file, git:FOLDER or s3://bucket/prefix",
+        )
+        self.where = where
+        self.reason = reason
+
+
+class AnchorsUnavailable(HeadraceError):
+    """A place of anchors that does not answer, or does not take a head.
+
+    Attributes:
+        where: the place.
+        action: what was asked of it.
+        reason: what it said.
+    """
+
+    def __init__(self, where: str, action: str, reason: str, *, hint: str = "") -> None:
+        super().__init__(f"{action} anchors in {where} failed: {reason}", hint=hint)
+        self.where = where
+        self.action = action
+        self.reason = reason
+
+
+class StampRefused(HeadraceError):
+    """A time-stamp authority gave no stamp, or one that is not valid.
+
+    Attributes:
+        where: the authority, or where the stamp was kept.
+        reason: what is wrong.
+    """
+
+    def __init__(self, where: str, reason: str, *, hint: str = "") -> None:
+        super().__init__(f"the time stamp of {where} is not valid: {reason}", hint=hint)
+        self.where = where
+        self.reason = reason
