@@ -58,7 +58,7 @@ def _emit_all() -> None:
     events.emit_if_incomplete(summary)
     for usable, status in ((False, 401), (False, 429), (True, None)):
         events.emit_key_change(KeyChange("host", "key 1", usable, status, 1.0))
-    for action in ("write", "migrate"):
+    for action in ("write", "migrate", "anchor"):
         report = SotReport(
             "run", action, Status.PARTIAL, "/log", "", 1.0,
             details={"repairs": ["cut off"]}, problems=("cut off", "broken", "other"),
@@ -149,10 +149,13 @@ def test_problems_of_a_log_are_told_apart(emitted: list[dict[str, Any]]) -> None
         if ".log." in event["event"]
     ]
     assert sorted(said) == [
+        ("chain-broken", "anchor", "broken"),
         ("chain-broken", "migrate", "broken"),
         ("chain-broken", "write", "broken"),
         ("logs-differ", "migrate", "other"),
+        ("not-anchored", "anchor", "other"),
         ("record-refused", "write", "other"),
+        ("tail-cut", "anchor", "cut off"),
         ("tail-cut", "migrate", "cut off"),
         ("tail-cut", "write", "cut off"),
     ]
