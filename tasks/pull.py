@@ -24,6 +24,7 @@ from tasks.events import emit_if_up_to_date
 from tasks.kernel import ProgressArtifact, announce
 from tasks.prefect_defaults import task
 from tasks.pull_run import Run, run_of
+from tasks.spread import spread_ids, spread_products
 from tasks.waves import Ended, map_in_waves, thread_pool
 
 log = logging.getLogger(__name__)
@@ -88,7 +89,7 @@ def _pulled(run: Run, product: str, *, above: int = 0) -> ProductReceipt:
         if not job.has_work():
             return job.receipt()
         with job.product_leases.acquire(
-            run.request.planner,
+            run.request.work,
             run.id,
             ttl_s=run.settings.lease_ttl_s,
             replaces=run.request.full_refresh,
@@ -97,7 +98,9 @@ def _pulled(run: Run, product: str, *, above: int = 0) -> ProductReceipt:
             above=max(above, job.noted_token),
         ) as lease:
             job.prepare(lease)
-            _map_chunks(run, job)
+            by_ids = run.request.spread > 1 and run.request.planner == "backfill"
+            if not (by_ids and spread_ids(run, job)):
+                _map_chunks(run, job)
             job.commit(last=True)
     except TokenBehind as behind:
         return _pulled(run, product, above=behind.noted)
@@ -141,6 +144,8 @@ Receipt = TypeVar("Receipt")
 
 def pull_products(run: Run) -> list[ProductReceipt]:
     """One receipt per product, in the order of the request."""
+    if run.request.spread > 1 and len(run.request.products) > 1:
+        return spread_products(run)
     receipts = {
         product: ProductReceipt(product, Status.FAILED, error=Stopped().message)
         for product in run.request.products

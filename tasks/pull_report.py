@@ -10,11 +10,13 @@ from prefect.utilities.urls import url_for
 from headrace.checks.report import CheckReport
 from headrace.lake.names import product_prefix
 from headrace.pull.ledger import EXCHANGE
+from headrace.pull.parts import PartRequest
 from headrace.pull.report import PlanReceipt, ProductReceipt, Summary, overall
 from headrace.run.report import Status
 from headrace.settings import Settings
 from headrace.unified.report import TransformReport
 from tasks import kernel
+from tasks.children import leave_report
 from tasks.lake_page import publish_page
 from tasks.pull_run import Run
 
@@ -25,14 +27,20 @@ def conclude(
     transform: TransformReport | None = None,
     check: CheckReport | None = None,
 ) -> State[Summary]:
-    """Sum up what was pulled, and what was made and found of it if that was asked for."""
+    """Sum up what was pulled, and what was made and found of it if that was asked for.
+
+    A part of a spread run leaves its summary to that run.
+    """
     status = overall(receipts)
     if status.quiet and any(each and each.status is not Status.DONE for each in (transform, check)):
         status = Status.PARTIAL
     summary = _summary(
         run, products=tuple(receipts), status=status, transform=transform, check=check
     )
-    publish_page(run, run.lake.store)
+    if isinstance(run.request, PartRequest):
+        leave_report(summary)
+    else:
+        publish_page(run, run.lake.store)
     return kernel.conclude(run, summary, links=markdown_links(run, summary))
 
 
@@ -66,6 +74,7 @@ def _summary(
         chosen=run.chosen.described(),
         transform=transform,
         check=check,
+        parts=tuple(run.parts),
     )
 
 

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from prefect.client.schemas.responses import DeploymentResponse
 from pydantic import SecretStr
 
 from blocks.checkpoint import BlockCheckpoints
@@ -22,16 +23,21 @@ from headrace.lake.listed import Listings
 from headrace.leases import LeaseStore, open_leases
 from headrace.logs import hide
 from headrace.products.choice import Chosen, to_fetch
+from headrace.pull.checkpoints import CheckpointStore
 from headrace.pull.job import ProductJob, pull_progress
 from headrace.pull.ledger import EXCHANGE, Listener
 from headrace.pull.memory import MemoryBudget
 from headrace.pull.metrics import PullMetrics
-from headrace.pull.report import ProductReceipt
+from headrace.pull.parts import CheckpointsOfRange, PartRequest
+from headrace.pull.product_leases import ProductLeases
+from headrace.pull.report import PartEnd, ProductReceipt
 from headrace.pull.request import MAX_IN_FLIGHT, PullRequest
 from headrace.quota import Gate, KeyPool, PoolKey
 from headrace.run.progress import RunProgress
+from headrace.run.report import Costs
 from headrace.stopping import StopEvent
 from headrace.wire.transport import quota_name
+from tasks.children import part_deployment
 from tasks.events import emit_and_log, emit_breaker_change, emit_slowdown
 from tasks.kernel import QuotaRun, find_run, opening, registered
 
@@ -42,6 +48,8 @@ class Run(QuotaRun[PullRequest]):
 
     Args:
         chosen: how the products of the request were named.
+        part_deployment: what runs the parts of a spread run; None for one that is not.
+        parts: those that have ended.
         task_runs: their ids by product.
     """
 
@@ -53,6 +61,8 @@ class Run(QuotaRun[PullRequest]):
     listings: Listings
     progress: RunProgress
     memory: MemoryBudget = field(default_factory=MemoryBudget)
+    part_deployment: DeploymentResponse | None = None
+    parts: list[PartEnd] = field(default_factory=list)
     jobs: dict[str, ProductJob] = field(default_factory=dict)
     task_runs: dict[str, str] = field(default_factory=dict)
     listeners: list[Listener] = field(default_factory=lambda: [emit_and_log])
@@ -91,6 +101,19 @@ class Run(QuotaRun[PullRequest]):
         cause = self.client.ending.cause
         return replace(receipt, error=str(cause)) if cause and not receipt.status.quiet else receipt
 
+    def costs(self, *, logins: int | None = None) -> Costs:
+        """What all requests have cost, those of child runs too."""
+        own = super().costs(logins=logins)
+        if not self.parts:
+            return own
+        names = ("requests", "throttled", "retries")
+        sums = {
+            name: getattr(own, name) + sum(end.report.get(name, 0) for end in self.parts)
+            for name in names
+        }
+        share = round(sums["requests"] / (own.elapsed_s * self.per_s), 4) if self.per_s else None
+        return replace(own, **sums, quota=replace(own.quota, used_share=share))
+
     def new_job(self, product: str) -> ProductJob:
         """The job of one product, known to its chunk tasks by the product's id."""
         job = ProductJob(
@@ -99,7 +122,7 @@ class Run(QuotaRun[PullRequest]):
             run_id=self.id,
             client=self.client,
             lake=self.lake,
-            checkpoints=self.checkpoints,
+            checkpoints=self._checkpoints_of(product),
             leases=self.leases,
             progress=self.progress,
             stop=self.over,
@@ -109,6 +132,18 @@ class Run(QuotaRun[PullRequest]):
         )
         self.jobs[product] = job
         return job
+
+    def _checkpoints_of(self, product: str) -> CheckpointStore:
+        request = self.request
+        if not (isinstance(request, PartRequest) and request.by_ids):
+            return self.checkpoints
+        return CheckpointsOfRange(
+            self.checkpoints,
+            ProductLeases(self.leases, EXCHANGE, product, self.checkpoints.lake),
+            request,
+            run_id=self.id,
+            ttl_s=self.settings.lease_ttl_s,
+        )
 
     def _on_event(self, name: str, facts: Mapping[str, object]) -> None:
         for listener in self.listeners:
@@ -151,6 +186,8 @@ def open_run(request: PullRequest) -> Iterator[Run]:
     """
     if request.transform:
         require("unified")
+    is_spread = request.spread > 1 and not request.dry_run
+    deployment = part_deployment() if is_spread else None
     exchange = exchange_of(request.base_url)
     credentials = exchange.credentials()
     for each in credentials:
@@ -185,6 +222,7 @@ def open_run(request: PullRequest) -> Iterator[Run]:
             stop=stop,
             rates=gate.rates if isinstance(gate, KeyPool) else quota.rates,
             per_s=gate.per_s,
+            part_deployment=deployment,
         )
         if isinstance(gate, KeyPool):
             gate.on_key_change(run.key_changed)

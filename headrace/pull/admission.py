@@ -42,8 +42,9 @@ def admission(request: PullRequest, *, leases: str, ttl_s: float) -> Iterator[di
     What the run can begin with is taken, as many products as its workers. If there is nothing like
     that, the products that come later are looked at: all are held, or there is work to do.
 
-    Nothing is asked where nothing will be written (a dry run), nor for a lake that is a saved
-    block, whose place only Prefect knows: the run itself finds out then.
+    Nothing is asked where this run will write nothing (a dry run, one whose products are spread
+    over child runs), nor for a lake that is a saved block, whose place only Prefect knows: the run
+    itself finds out then.
 
     Args:
         request: what is to be run.
@@ -55,7 +56,8 @@ def admission(request: PullRequest, *, leases: str, ttl_s: float) -> Iterator[di
         HeadraceError: the store of leases cannot be used.
     """
     with ExitStack() as claimed:
-        if request.dry_run or request.lake.startswith(BLOCK_PREFIX):
+        by_products = request.spread > 1 and len(request.products) > 1
+        if request.dry_run or by_products or request.lake.startswith(BLOCK_PREFIX):
             yield {}
             return
         store, lake = open_leases(leases), canonical_location(request.lake)

@@ -47,7 +47,7 @@ from headrace.pull.ledger import (
 from headrace.pull.memory import PAGE_BYTES, MemoryBudget, page_bytes
 from headrace.pull.planner import Survey, refresh_chunks, survey
 from headrace.pull.product_leases import HeldLease, ProductLeases
-from headrace.pull.report import ChunkReceipt, PlanReceipt, ProductReceipt
+from headrace.pull.report import ChunkReceipt, PartEnd, PlanReceipt, ProductReceipt
 from headrace.pull.request import PullRequest
 from headrace.pull.upkeep import Upkeep
 from headrace.quota import Lane, OutageError, QuotaUnavailable
@@ -137,10 +137,15 @@ class ProductJob:
         self._broken = ""
         self._counting = threading.Lock()
         self._bad_pages = 0
+        self._rows_before = 0
+        self._requests_of_parts = 0
+        self._is_count_of_parts_short = False
 
     @property
     def new_rows(self) -> int:
         """Trades that this run has added so far."""
+        if self._is_count_of_parts_short:
+            return self._ledger.rows - self._rows_before
         return self._ledger.new_rows
 
     @property
@@ -167,7 +172,7 @@ class ProductJob:
             As `prepare`.
         """
         self.stop.check()
-        is_backfill_running = self.product_leases.check_free(self._request.planner)
+        is_backfill_running = self.product_leases.check_free(self._request.work)
         if self._request.full_refresh:
             return True
         self._progress.begin(self.product, "planning")
@@ -183,7 +188,7 @@ class ProductJob:
         self._surveyed = self._clock(), covered
         if self._would_change(lake, before):
             return True
-        self.product_leases.give_back_claim(self._request.planner)
+        self.product_leases.give_back_claim(self._request.work)
         newest = lake.newest(self.product)
         facts = {"product": self.product, "newest_at": newest and newest.time}
         self._emit("unchanged", facts)
@@ -217,6 +222,7 @@ class ProductJob:
             self._lake.sweep(self.product)
             lake = self._listed_now()
         self._ledger = open_ledger(lake, self.product, self._before, self._emit)
+        self._rows_before = self._ledger.rows
         if not surveyed:
             self._survey = self._survey_of(lake, self.product_leases.is_backfill_running())
         self._page_bytes = max([PAGE_BYTES, *map(page_bytes, self._survey.seen)])
@@ -268,6 +274,32 @@ class ProductJob:
         self._ledger.enter(receipt)
         for lo, hi in receipt.holes:
             self._emit("hole-proven", {"product": self.product, "from_id": lo, "to_id": hi})
+
+    @property
+    def to_fetch(self) -> IntervalSet:
+        """Ids that are to be fetched, in whole pages, after `prepare`."""
+        return self._survey.to_fetch
+
+    def keep_part(self, end: PartEnd) -> None:
+        """Take note of a child run that ended."""
+        for receipt in end.receipts:
+            self._ledger.enter_part(receipt)
+            self._requests_of_parts += receipt.requests
+        if end.part.span:
+            self._ledger.stored |= self._survey.to_fetch & IntervalSet.of(end.part.span)
+        if end.error:
+            self._broken = self._broken or f"{end.part}: {end.error}"
+        # What a child did that died is in the lake, but in no report.
+        self._is_count_of_parts_short |= end.starts > 1
+
+    def commit_parts(self) -> None:
+        """Commit what child runs have stored, if it is time."""
+        if self._clock() - self._committed_at < COMMIT_INTERVAL_S:
+            return
+        left = plan_pages(self._survey.to_fetch - self._ledger.covered)
+        self.commit()
+        done = left - plan_pages(self._survey.to_fetch - self._ledger.covered)
+        self._progress.add(self.product, done=done)
 
     def lease_lost(self, loss: HeadraceError) -> None:
         """Stop this product: another run has taken over, and finds what is durable."""
@@ -351,10 +383,10 @@ class ProductJob:
             product=self.product,
             status=status,
             range=asked,
-            new_rows=ledger.new_rows,
+            new_rows=self.new_rows,
             rows=ledger.rows,
             pages=ledger.pages,
-            requests=self._client.stats.requests_for(self.product),
+            requests=self._client.stats.requests_for(self.product) + self._requests_of_parts,
             watermark=self._watermark(),
             newest=self._newest(),
             missing=missing,
@@ -470,7 +502,7 @@ class ProductJob:
 
     def _count(self) -> None:
         """Count the trades of the lake where the ledger has lost count of them."""
-        if not self._ledger.counted:
+        if not self._ledger.counted and not self._request.is_range:
             held = self._lake.stats(self.product)
             self._ledger.recount(held.covered, held.rows, held.holes)
 

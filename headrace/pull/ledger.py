@@ -16,7 +16,7 @@ from headrace.coverage import EMPTY, IntervalSet, Range
 from headrace.errors import ConfigurationError
 from headrace.lake import RawLake
 from headrace.pull.checkpoints import Checkpoint
-from headrace.pull.report import ChunkReceipt
+from headrace.pull.report import ChunkReceipt, ProductReceipt
 
 #: What leases, checkpoints and the lake call the exchange.
 EXCHANGE = "coinbase"
@@ -97,6 +97,14 @@ class Ledger:
         """Start again with what the lake holds, all of one moment."""
         self.covered, self.rows, self.holes = covered, rows, holes
         self.counted = True
+
+    def enter_part(self, receipt: ProductReceipt) -> None:
+        """Note what a child run did; what is stored of it, the lake's names say."""
+        self.pages += receipt.pages
+        self.new_rows += receipt.new_rows
+        self.brought = self.brought or bool(receipt.pages)
+        self.first_error = self.first_error or receipt.error
+        self._tried = self._tried | IntervalSet.from_ranges(receipt.failed_chunks)
 
     def enter(self, receipt: ChunkReceipt) -> None:
         """Note what became of a chunk."""

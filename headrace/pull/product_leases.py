@@ -97,14 +97,18 @@ class ProductLeases:
         self._stem = f"{source}/{product}@{location_digest(lake)}"
         self.upkeep_name = f"{self._stem}:upkeep"
 
-    def run(self, planner: str) -> str:
-        """Name of the lease of a run: one `backfill` and one `ingest` at a time."""
-        return f"{self._stem}:{planner}"
+    def run(self, work: str) -> str:
+        """Name of the lease of a run: one `backfill` and one `ingest` at a time.
+
+        Below a spread backfill, whose run holds that one, each part has a lease on its range
+        (`backfill:LO-HI`).
+        """
+        return f"{self._stem}:{work}"
 
     @contextmanager
     def acquire(
         self,
-        planner: str,
+        work: str,
         run_id: str,
         *,
         ttl_s: float,
@@ -123,7 +127,7 @@ class ProductLeases:
             LeaseHeld: a run of the kind is under way, or another is just merging what this one
                 is to replace.
         """
-        names = [self.run(planner), *([self.upkeep_name] if replaces else [])]
+        names = [self.run(work), *([self.upkeep_name] if replaces else [])]
         with ExitStack() as held:
             leases = [
                 held.enter_context(
@@ -142,15 +146,15 @@ class ProductLeases:
             ]
             yield HeldLeases(tuple(leases)) if replaces else leases[0]
 
-    def claim(self, planner: str, *, ttl_s: float) -> AbstractContextManager[None]:
+    def claim(self, work: str, *, ttl_s: float) -> AbstractContextManager[None]:
         """The lease of a run, taken before the run can begin; see `headrace.leases.claim`.
 
         Raises:
             LeaseHeld: a run of the kind is under way.
         """
-        return claim(self._leases, self.run(planner), ttl_s=ttl_s)
+        return claim(self._leases, self.run(work), ttl_s=ttl_s)
 
-    def check_free(self, planner: str) -> bool:
+    def check_free(self, work: str) -> bool:
         """Look, without taking it; what this process has claimed for the run is free to it.
 
         Returns:
@@ -159,15 +163,27 @@ class ProductLeases:
         Raises:
             LeaseHeld: a run of the kind is under way.
         """
-        own, backfill = self._leases.states(self.run(planner), self.run("backfill"))
+        own, backfill = self._leases.states(self.run(work), self.run("backfill"))
         held = own.status is LeaseStatus.HELD and not is_claimed(self._leases, own.name)
         if own.holder and held:
             raise LeaseHeld(own.name, own.holder)
         return backfill.status is LeaseStatus.HELD
 
-    def give_back_claim(self, planner: str) -> None:
+    def check_no_parts(self, work: str) -> None:
+        """Look whether parts of a spread run are under way, whose run is gone.
+
+        Raises:
+            LeaseHeld: one is.
+        """
+        ranges = f"{self.run(work)}:"
+        for state in self._leases.list():
+            held = state.status is LeaseStatus.HELD and state.name.startswith(ranges)
+            if held and state.holder:
+                raise LeaseHeld(state.name, state.holder)
+
+    def give_back_claim(self, work: str) -> None:
         """Give back at once what this process has claimed for a run that needs no lease."""
-        give_back_claim(self._leases, self.run(planner))
+        give_back_claim(self._leases, self.run(work))
 
     def is_backfill_running(self) -> bool:
         """Whether a run holds the backfill's lease."""

@@ -91,6 +91,21 @@ class ProductReceipt:
             "error": self.error or None,
         }
 
+    @classmethod
+    def from_json(cls, row: Row) -> ProductReceipt:
+        """A receipt from its form in a summary."""
+        sets = ("missing", "holes")
+        return cls(
+            **{
+                **row,
+                "status": Status(row["status"]),
+                "range": tuple(row["range"]) if row["range"] else None,
+                **{name: IntervalSet.from_ranges(map(tuple, row[name])) for name in sets},
+                "failed_chunks": tuple((lo, hi) for lo, hi in row["failed_chunks"]),
+                "error": row["error"] or "",
+            }
+        )
+
     def as_row(self) -> Row:
         """One row of the coverage table: short values for people."""
         return {
@@ -105,6 +120,64 @@ class ProductReceipt:
             "missing ids": self.missing.count,
             "holes": self.holes.count,
             "error": self.error,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one child run of a spread run does.
+
+    Args:
+        number: from 1 on.
+        products: canonical ids.
+        span: the inclusive range of ids of the one product; None for whole products.
+    """
+
+    number: int
+    products: tuple[str, ...]
+    span: Range | None = None
+
+    def __str__(self) -> str:
+        if self.span:
+            return f"part {self.number} (ids {self.span[0]}-{self.span[1]})"
+        more = len(self.products) - 3
+        named = ", ".join(self.products[:3]) + (f" and {more} more" if more > 0 else "")
+        return f"part {self.number} ({named})"
+
+
+@dataclass(frozen=True, slots=True)
+class PartEnd:
+    """How a child run ended.
+
+    Args:
+        run: id of its last flow run; empty if there was none.
+        starts: how often it was started.
+        error: why it left no report.
+        report: its own summary.
+    """
+
+    part: Part
+    run: str
+    starts: int
+    error: str = ""
+    report: Row = field(default_factory=dict)
+
+    @property
+    def receipts(self) -> tuple[ProductReceipt, ...]:
+        """What became of its products."""
+        return tuple(map(ProductReceipt.from_json, self.report.get("products", ())))
+
+    def as_json(self) -> Row:
+        """The form of the summary."""
+        return {
+            "number": self.part.number,
+            "products": list(self.part.products),
+            "range": list(self.part.span) if self.part.span else None,
+            "run": self.run or None,
+            "starts": self.starts,
+            "status": self.report.get("status", Status.FAILED.value),
+            "elapsed_s": self.report.get("elapsed_s"),
+            "error": self.error or None,
         }
 
 
@@ -184,7 +257,8 @@ class Summary(RequestReport):
     """What one pull did, as printed, stored as an artifact and given to `--json`.
 
     `chosen` says how its products were named; empty where their ids were given. `transform` and
-    `check` are what those afterwards did and found, if they were asked for.
+    `check` are what those afterwards did and found, if they were asked for. `parts` are the child
+    runs of a spread run.
     """
 
     part: ClassVar[str] = "product"
@@ -201,6 +275,7 @@ class Summary(RequestReport):
     chosen: str = ""
     transform: Report | None = None
     check: Report | None = None
+    parts: tuple[PartEnd, ...] = field(default=())
 
     def as_json(self) -> Row:
         """The JSON summary."""
@@ -213,6 +288,8 @@ class Summary(RequestReport):
         }
         if self.chosen:
             summary["chosen"] = self.chosen
+        if self.parts:
+            summary["parts"] = [end.as_json() for end in self.parts]
         if self.transform is not None:
             summary["transform"] = self.transform.as_json()
         if self.check is not None:
@@ -248,6 +325,8 @@ class Summary(RequestReport):
     def totals(self) -> str:
         """New trades, requests, use of the quota and of the pools."""
         parts = [f"{self.new_rows:,} new trades", *self.costs.words()]
+        if self.parts:
+            return ", ".join([*parts, f"{len(self.parts)} parts"])
         if self.pool_use is not None and not self.plan:
             parts.append(f"pools {self.pool_use:.0%} busy")
         return ", ".join(parts)
@@ -292,6 +371,9 @@ class Summary(RequestReport):
             f"{each.product}: missing {each.missing.words()}"
             for each in self.products
             if each.missing
+        ]
+        lines += [
+            f"{end.part} was started {end.starts} times" for end in self.parts if end.starts > 1
         ]
         return [
             *lines,

@@ -250,6 +250,17 @@ class PullRequest(ProductChoice, PagedLake, ExchangeAccess):
             examples=[True],
         ),
     ] = False
+    spread: Annotated[
+        int,
+        Field(
+            ge=1,
+            le=50,
+            title="Runs to spread it over",
+            description="Child runs that share the work, on whatever runs deployments; 1 does it "
+            "here.",
+            examples=[1, 4],
+        ),
+    ] = 1
     only_failed: Annotated[
         bool,
         Field(
@@ -280,6 +291,16 @@ class PullRequest(ProductChoice, PagedLake, ExchangeAccess):
             examples=[24, 168],
         ),
     ] = 24
+
+    @property
+    def is_range(self) -> bool:
+        """Whether it is a range of a spread run, which notes what all of them store."""
+        return False
+
+    @property
+    def work(self) -> str:
+        """What the run does to a product, by which its lease on it is named."""
+        return self.planner
 
     @field_validator("since", "until", mode="before")
     @classmethod
@@ -321,6 +342,8 @@ class PullRequest(ProductChoice, PagedLake, ExchangeAccess):
             raise ValueError("until is before since")
         if self.full_refresh and self.only_failed:
             raise ValueError("full_refresh and only_failed exclude each other")
+        if self.full_refresh and self.spread > 1:
+            raise ValueError("full_refresh works in one run; leave spread out")
         return self
 
 

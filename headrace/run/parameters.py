@@ -128,6 +128,14 @@ class Parameters(BaseModel):
         except ValidationError as error:
             raise ConfigurationError(first_problem(error)) from error
 
+    def as_form(self) -> dict[str, Any]:
+        """What a form would hold to mean this request."""
+        values = self.model_dump(mode="json")
+        return {
+            each.name: each.form.empty if values[each.name] is None else values[each.name]
+            for each in self.parameters()
+        }
+
     @classmethod
     def parameters(cls) -> Iterator[Parameter]:
         """Every parameter, those of the pipeline itself before those that it shares with others."""

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import psycopg
+import pyarrow.dataset as ds
 import pytest
 
 from headrace.leases import (
@@ -26,6 +30,7 @@ from headrace.leases.clock import SERVERS_APART_S
 from headrace.leases.machine import THIS_MACHINE
 from headrace.leases.postgres import PostgresLeases
 from headrace.postgres import PostgresAddress
+from headrace.sim import SimulatedExchange
 from tests.services_fixtures import free_port
 from tests.support.elsewhere import Elsewhere
 from tests.support.postgres import (
@@ -35,6 +40,7 @@ from tests.support.postgres import (
     postgres_url,
     running_postgres,
 )
+from tests.support.served import BIN, clean_environment, wait_until
 
 __all__ = ["postgres", "postgres_url"]
 
@@ -179,3 +185,36 @@ def test_the_clocks_of_machines_do_not_count(
     assert taken.token > grant.token
     with pytest.raises(LeaseHeld):
         wrong.acquire(NAME, run_id="wrong", ttl_s=60)
+
+
+@pytest.mark.slow
+def test_a_run_goes_on_over_a_crash_of_the_server(
+    own_server: PostgresServer, tmp_path: Path
+) -> None:
+    """Three seconds without leases in mid-run: the run waits, and commits every trade once."""
+    trades = 60_000
+    with SimulatedExchange(f"BTC-USD:{trades}", seed=3, latency="constant:s=0.5") as sim:
+        environment = clean_environment(
+            HEADRACE_HOME=str(tmp_path / "home"),
+            HEADRACE_LEASES=own_server.new_database(),
+            HEADRACE_LEASE_TTL_S="30",
+        )
+        words = ["backfill", "BTC-USD", "--base-url", sim.url, "--rate", "none"]
+        run = subprocess.Popen(
+            [str(BIN / "headrace"), *words, "--chunk-concurrency", "2", "--json"],
+            cwd=tmp_path,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        wait_until(lambda: list(tmp_path.rglob("part-*.parquet")), 90, "the first part")
+        own_server.kill()
+        time.sleep(3)
+        own_server.start()
+        said, errors = run.communicate(timeout=110)
+    assert run.returncode == 0, errors
+    [product] = json.loads(said)["products"]
+    assert (product["new_rows"], product["watermark"]) == (trades, trades)
+    table = ds.dataset(tmp_path / "data/lake/raw/trades").to_table(columns=["trade_id"])
+    assert sorted(table["trade_id"].to_pylist()) == list(range(1, trades + 1))

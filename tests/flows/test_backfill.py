@@ -290,3 +290,14 @@ def test_a_refresh_does_not_begin_while_somebody_merges_what_it_is_to_replace(la
         again = run_backfill(sim, lake, ["BTC-USD"], full_refresh=True, **QUICK)
         assert again.status is Status.DONE
         assert_lake_equals_source(lake, sim, "BTC-USD")
+
+
+def test_what_nothing_would_run_is_not_spread(tmp_path) -> None:
+    """The server of this session has no deployments: said before the exchange is asked."""
+    with (
+        SimulatedExchange("BTC-USD:3000", seed=5) as sim,
+        pytest.raises(ConfigurationError, match=r"no deployment of .*headrace up"),
+    ):
+        run_backfill(sim, tmp_path / "lake", ["BTC-USD"], spread=2)
+    assert sim.stats()["requests"] == 0
+    assert not (tmp_path / "lake").exists()

@@ -22,6 +22,7 @@ PLAN = read_plan(default_plan_path())
 LEAVES = {
     "backfill": "data/lake/raw/trades/**/*.parquet",
     "ingest": "data/lake/raw/trades/**/*.parquet",
+    "pull_part": "data/lake/raw/trades/**/*.parquet",
     "sot_write": "data/sot/**/*",
     "sot_recover": "replay.sot",
     "looker": "data/looker.sqlite",
@@ -77,7 +78,9 @@ def test_everything_is_deployed_as_the_file_says(server: Server) -> None:
         (each.entrypoint, each.name) for each in PLAN.deployments
     )
     assert {each["work_pool_name"] for each in found} == {"headrace"}
-    assert {each["concurrency_options"]["collision_strategy"] for each in found} == {"CANCEL_NEW"}
+    assert {
+        each["entrypoint"]: each["concurrency_options"]["collision_strategy"] for each in found
+    } == {each.entrypoint: each.concurrency_limit.collision_strategy for each in PLAN.deployments}
 
 
 @pytest.mark.parametrize("planned", PLAN.deployments, ids=lambda planned: planned.entrypoint)
