@@ -1,8 +1,8 @@
-"""A process that brings a unified table up to date, to be killed.
+"""A process that writes to a unified table, to be killed, or to run beside others.
 
-    python tests/unified_writer.py LOCATION [S3_ENDPOINT]
+    python tests/unified_writer.py transform|compact|rebuild LOCATION [S3_ENDPOINT]
 
-Takes, compacts all months, removes old files. Prints a line once it is under way.
+`transform` takes, compacts all months, and removes old files. Prints a line once it is under way.
 `HEADRACE_KILL_AT` makes it die at a named point.
 """
 
@@ -33,23 +33,44 @@ def open_here(location: str, endpoint: str | None = None) -> Lake:
     return open_lake(location, s3=settings)
 
 
-def transform(lake: Lake) -> None:
-    """Take what is new and what changed, compact, remove old files."""
+def writer(lake: Lake) -> Transformer:
+    """What writes, with the tables made."""
     worker = Transformer(lake, "coinbase", file_bytes=FILE_BYTES, commit_rows=COMMIT_ROWS)
     worker.tables.make()
+    return worker
+
+
+def transform(lake: Lake) -> None:
+    """Take what is new and what changed, compact, remove old files."""
+    worker = writer(lake)
     change = worker.take(PRODUCT).change
     while change is not None and worker.tables.commit([change], "transform"):
         change = worker.take(PRODUCT).change
-    change = worker.compact(PRODUCT, all_months=True).change
-    if change is not None:
-        worker.tables.commit([change], "compact")
+    compact(lake)
     vacuum(worker.tables, grace_h=1)
 
 
+def compact(lake: Lake) -> None:
+    """Compact all months; if another commit comes first, leave it."""
+    worker = writer(lake)
+    change = worker.compact(PRODUCT, all_months=True).change
+    if change is not None:
+        worker.tables.commit([change], "compact")
+
+
+def rebuild(lake: Lake) -> None:
+    """Convert everything again, until no other commit comes first."""
+    worker = writer(lake)
+    change = worker.rebuild(PRODUCT, fresh=False).change
+    while change is not None and worker.tables.commit([change], "rebuild"):
+        change = worker.rebuild(PRODUCT, fresh=False).change
+
+
 if __name__ == "__main__":
+    work = {"transform": transform, "compact": compact, "rebuild": rebuild}[sys.argv[1]]
     try:
-        opened = open_here(*sys.argv[1:])
+        opened = open_here(*sys.argv[2:])
         print("under way", flush=True)
-        transform(opened)
+        work(opened)
     except HeadraceError as error:
         sys.exit(f"error: {error}")

@@ -18,10 +18,13 @@ from headrace.checks.request import CheckRequest
 from headrace.coverage import EMPTY, IntervalSet, Range
 from headrace.lake import Lake, Part, PartFooter, RawLake
 from headrace.lake.exceptions import FooterTooNew, ObjectMissing, PartUnreadable
+from headrace.unified.exceptions import TableDamaged, TableTooNew, TableUnreachable
 from headrace.unified.table import unified_table
 
 _READERS: Final = 16
 _DAY: Final = timedelta(days=1)
+#: What a unified table raises that a page can say and go on without.
+UNREADABLE: Final = (TableDamaged, TableTooNew, TableUnreachable)
 
 #: Trades by (exchange, product) and day.
 DailyTrades = Mapping[tuple[str, str], Mapping[date, int]]
@@ -155,6 +158,7 @@ class LakeFacts:
         products: by exchange and id.
         exact_days: whether trades per day are those of the unified table.
         unified: version, files and bytes of the unified table; None without one.
+        unified_problem: why it cannot be read, with the way out; empty if it can.
         runs: the last ones; None where no Prefect API was asked.
     """
 
@@ -163,6 +167,7 @@ class LakeFacts:
     products: tuple[ProductFacts, ...]
     exact_days: bool = False
     unified: tuple[int, int, int] | None = None
+    unified_problem: str = ""
     runs: tuple[RunFacts, ...] | None = None
 
 
@@ -196,17 +201,20 @@ def collect(
         on_product: called with each product before it is looked at.
 
     Raises:
-        GridDamaged, TableDamaged, TableTooNew, StoreError: the lake cannot be read.
+        GridDamaged, StoreError: the lake cannot be read. (Of a unified table the page says it.)
     """
     table = unified_table(lake)
     unified_rows: Counter[tuple[str, str]] = Counter()
-    unified = None
-    if table.exists():
-        snapshot = table.snapshot()
-        files = snapshot.files()
-        for file in files:
-            unified_rows[file.exchange, file.symbol] += file.rows
-        unified = (snapshot.version, len(files), sum(file.size_bytes for file in files))
+    unified, problem = None, ""
+    try:
+        if table.exists():
+            snapshot = table.snapshot()
+            files = snapshot.files()
+            for file in files:
+                unified_rows[file.exchange, file.symbol] += file.rows
+            unified = (snapshot.version, len(files), sum(file.size_bytes for file in files))
+    except UNREADABLE as error:
+        problem = str(error)
     products = []
     with ThreadPoolExecutor(_READERS, thread_name_prefix="footers") as pool:
         for exchange in lake.exchanges():
@@ -232,6 +240,7 @@ def collect(
         tuple(products),
         exact_days=daily is not None,
         unified=unified,
+        unified_problem=problem,
         runs=None if runs is None else tuple(runs),
     )
 

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from importlib.util import find_spec
 from pathlib import Path
 
 from headrace.checks.request import CheckRequest
 from headrace.lake import Lake
-from headrace.lake_report.facts import DailyTrades, LakeFacts, Noted, RunFacts, collect
+from headrace.lake_report.facts import (
+    UNREADABLE,
+    DailyTrades,
+    LakeFacts,
+    Noted,
+    RunFacts,
+    collect,
+)
 from headrace.lake_report.page import render
 from headrace.results import check_place, written_whole
 from headrace.unified.table import unified_table
@@ -35,18 +43,17 @@ def write_page(
 
     Raises:
         ConfigurationError: no file can be written there.
-        GridDamaged, TableDamaged, TableTooNew, StoreError: the lake cannot be read.
+        GridDamaged, StoreError: the lake cannot be read.
         OSError: the file could not be written.
     """
     check_place(output, lake.location, force=True)
-    facts = collect(
-        lake,
-        now=datetime.now(UTC),
-        daily=_daily(lake),
-        noted=noted,
-        runs=runs,
-        checks=checks,
-    )
+    daily, problem = None, ""
+    try:
+        daily = _daily(lake)
+    except UNREADABLE as error:
+        problem = str(error)
+    facts = collect(lake, now=datetime.now(UTC), daily=daily, noted=noted, runs=runs, checks=checks)
+    facts = replace(facts, unified_problem=facts.unified_problem or problem)
     with written_whole(output, force=True) as sink:
         sink.write(render(facts).encode())
     return facts

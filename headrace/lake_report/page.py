@@ -32,6 +32,7 @@ def render(facts: LakeFacts) -> str:
         (
             _head(facts),
             _tiles(facts),
+            _problem(facts),
             _daily(facts),
             _products(ordered, facts),
             _ranges(ordered),
@@ -53,7 +54,9 @@ def render(facts: LakeFacts) -> str:
 
 def _head(facts: LakeFacts) -> str:
     troubled = sum(bool(each.problems) for each in facts.products)
-    if troubled:
+    if facts.unified_problem:
+        verdict = '<span class="verdict bad">the unified table cannot be read</span>'
+    elif troubled:
         verdict = f'<span class="verdict bad">{_count(troubled, "product")} to look at</span>'
     else:
         verdict = '<span class="verdict good">nothing is missing</span>'
@@ -83,7 +86,9 @@ def _tiles(facts: LakeFacts) -> str:
         ),
         ("Raw layer", _size(size), _count(parts, "part")),
     ]
-    if facts.unified:
+    if facts.unified_problem:
+        tiles.append(("Unified table", "unknown", "it cannot be read, see below"))
+    elif facts.unified:
         version, count, size = facts.unified
         tiles.append(("Unified table", _size(size), f"version {version}, {_count(count, 'file')}"))
     else:
@@ -96,6 +101,15 @@ def _tiles(facts: LakeFacts) -> str:
             for name, value, note in tiles
         )
         + "</section>"
+    )
+
+
+def _problem(facts: LakeFacts) -> str:
+    if not facts.unified_problem:
+        return ""
+    return (
+        f"<section><h2>The unified table cannot be read</h2><p>{_text(facts.unified_problem)}</p>"
+        "</section>"
     )
 
 

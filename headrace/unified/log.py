@@ -22,6 +22,8 @@ from headrace.unified.exceptions import TableDamaged
 _COMMIT = re.compile(r"([0-9]{20})\.json")
 _CHECKPOINT = re.compile(r"([0-9]{20})\.checkpoint\.parquet")
 _READERS = 8
+#: What reading an entry or a checkpoint raises that is not as it should be.
+_UNREADABLE = (pa.ArrowException, OSError, ValueError, KeyError)
 
 
 def read_transactions(store: Store, prefix: str, version: int) -> dict[str, int]:
@@ -51,7 +53,7 @@ def read_transactions(store: Store, prefix: str, version: int) -> dict[str, int]
                 found |= _of_commit(content)
     except ObjectMissing as error:
         raise TableDamaged(store.place(prefix), error.message) from error
-    except (pa.ArrowException, OSError, ValueError, KeyError) as error:
+    except _UNREADABLE as error:
         raise TableDamaged(store.place(prefix), str(error)) from error
     return found
 
@@ -67,6 +69,12 @@ def damage_in(store: Store, prefix: str) -> str:
     names = [entry.key.removeprefix(prefix) for entry in store.entries(prefix)]
     base = max(_versions(names, _CHECKPOINT), default=-1)
     commits = sorted(v for v in _versions(names, _COMMIT) if v > base)
+    if base >= 0:
+        key = f"{prefix}{base:020d}.checkpoint.parquet"
+        try:
+            _of_checkpoint(store.get(key))
+        except _UNREADABLE as error:
+            return f"the checkpoint {store.place(key)} of its log cannot be read: {error}"
     for expected, version in enumerate(commits, base + 1):
         if version != expected:
             return f"the entry of version {expected} is missing from its log"

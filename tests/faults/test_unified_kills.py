@@ -1,4 +1,4 @@
-"""A reader of the unified table, while transforms and compactions are killed at any moment."""
+"""A reader of the unified table, while it is written: by processes that are killed, by many."""
 
 from __future__ import annotations
 
@@ -131,9 +131,9 @@ class Target:
         self._place = [location, endpoint] if endpoint else [location]
         self.lake = open_here(*self._place)
 
-    def start(self, kill_at: str = "") -> subprocess.Popen[str]:
+    def start(self, work: str = "transform", kill_at: str = "") -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [sys.executable, str(WRITER), *self._place],
+            [sys.executable, str(WRITER), work, *self._place],
             env={**os.environ, "HEADRACE_KILL_AT": kill_at},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -164,7 +164,7 @@ def test_a_reader_sees_whole_versions_only(target: Target, runs: int) -> None:
             if run % 3 == 2:
                 source.change(dice.randrange(len(source.versions)))
             at_random = run % 2 == 1 and runs > len(POINTS)
-            process = target.start("" if at_random else POINTS[run % len(POINTS)])
+            process = target.start(kill_at="" if at_random else POINTS[run % len(POINTS)])
             if at_random:
                 assert process.stdout is not None
                 assert process.stdout.readline() == "under way\n"
@@ -182,6 +182,36 @@ def test_a_reader_sees_whole_versions_only(target: Target, runs: int) -> None:
         reader.close()
     assert killed > runs // 3
     assert reader.looks > runs
+    assert reader.versions == set(range(max(reader.versions) + 1))
+    check_all_is_there(target, source)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3_000)
+@pytest.mark.parametrize("rounds", [2, pytest.param(12, marks=pytest.mark.slow)])
+def test_transforms_a_compaction_and_a_rebuild_at_once(target: Target, rounds: int) -> None:
+    """The raw layer changes under them, and each commits while the others plan."""
+    source = Source(target.lake.raw("coinbase"))
+    reader = Reader(target.lake, source)
+    dice = random.Random(7)
+    reader.start()
+    try:
+        for _ in range(rounds):
+            source.grow(dice.randrange(3, 8))
+            beside = [
+                target.start(work) for work in ("transform", "compact", "rebuild", "transform")
+            ]
+            source.change(dice.randrange(len(source.versions)))
+            source.grow(1)
+            for process in beside:
+                _, errors = process.communicate(timeout=300)
+                assert process.returncode == 0, errors
+            assert reader.is_alive(), reader.problem
+        last = target.start()
+        _, errors = last.communicate(timeout=200)
+        assert last.returncode == 0, errors
+    finally:
+        reader.close()
     assert reader.versions == set(range(max(reader.versions) + 1))
     check_all_is_there(target, source)
 

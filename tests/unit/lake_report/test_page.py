@@ -14,8 +14,10 @@ from headrace.coverage import IntervalSet
 from headrace.errors import ConfigurationError
 from headrace.lake import open_lake
 from headrace.lake_report.facts import LakeFacts, Noted, RunFacts, collect
+from headrace.lake_report.making import write_page
 from headrace.lake_report.page import render
 from tests.lake_samples import FETCHED_AT, SOURCE, trades
+from tests.support.queries import unified_lake
 
 NOW = datetime(2024, 11, 3, 9, tzinfo=UTC)
 
@@ -49,6 +51,19 @@ def test_the_facts_of_a_product(facts: LakeFacts) -> None:
     assert half is not None
     assert half[0] == stored[0]
     assert half[1] - stored[0] == pytest.approx((stored[1] - stored[0]) / 2, rel=1e-2)
+
+
+@pytest.mark.parametrize("damage", ["log", "file"])
+def test_a_damaged_unified_table_is_said_and_the_rest_shown(tmp_path: Path, damage: str) -> None:
+    lake = unified_lake(tmp_path / "lake", {"BTC-USD": [(1, NOW, "9.5", "1")]})
+    folder = tmp_path / "lake/unified/trades"
+    for path in folder.rglob("*.json" if damage == "log" else "*.parquet"):
+        path.write_bytes(b"") if damage == "log" else path.unlink()
+    facts = write_page(lake, tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert "--rebuild" in facts.unified_problem
+    assert "the unified table cannot be read" in page
+    assert "BTC-USD" in page
 
 
 def test_a_page_loads_nothing_and_runs_nothing(facts: LakeFacts) -> None:

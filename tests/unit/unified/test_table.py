@@ -54,6 +54,15 @@ def test_a_cut_off_log_entry_is_named_with_the_way_out(table: UnifiedTable, leng
         table.snapshot()
 
 
+def test_a_damaged_checkpoint_of_the_log_is_named(table: UnifiedTable) -> None:
+    make_empty(table)
+    table.snapshot().delta.create_checkpoint()
+    checkpoint = Path(table.uri, "_delta_log", f"{0:020d}.checkpoint.parquet")
+    checkpoint.write_bytes(checkpoint.read_bytes()[:100])
+    with pytest.raises(TableDamaged, match=rf"{checkpoint}.*--rebuild"):
+        table.snapshot()
+
+
 def test_a_gap_in_the_log_is_named(table: UnifiedTable) -> None:
     entry = make_empty(table)
     entry.with_name(f"{3:020d}.json").write_bytes(entry.read_bytes())
