@@ -547,8 +547,8 @@ def check_manifests(
             if payload.get("accepted"):
                 reason = payload["accepted"]
                 verdict.notes.append(
-                    f"{exchange} {product}: manifest {statement.sequence} states that trades were "
-                    f"lost or changed: {reason!r}"
+                    f"{exchange} {product}: manifest {statement.sequence} was signed in spite of "
+                    f"what is lost, changed or damaged: {reason!r}"
                 )
             last[exchange, product] = (statement, entries)
     return last

@@ -15,7 +15,7 @@ from headrace.audit.coverage import (
     tally,
 )
 from headrace.audit.findings import Finding, Kind
-from headrace.audit.inspection import Inspection
+from headrace.audit.inspection import Inspection, inspect
 from headrace.audit.parts import part_findings
 from headrace.audit.report import ProductAudit
 from headrace.errors import HeadraceError
@@ -104,9 +104,15 @@ def _compare(
         answer, problem, another = _shown_by_exchange(client, raw, product)
     shown = known or (answer.last if answer else 0)
     stated, unusable = _last_manifest(manifests, product)
-    inspection, changes = inspect_against(
-        raw, product, stated.entries if stated else (), deep=deep, stop=stop
-    )
+    try:
+        inspection, changes = inspect_against(
+            raw, product, stated.entries if stated else (), deep=deep, stop=stop
+        )
+    except PartUnreadable as error:
+        # Its footer is sound, and what was to be compared with the manifest is not.
+        repair = f"headrace audit {product} --deep --heal sets the file aside and fetches its range"
+        unusable = Finding(Kind.UNREADABLE, product, error.message, repair)
+        inspection, changes = inspect(raw, product, stop=stop), []
     if client is not None and not problem:
         problem = _other_source(inspection, source_host(client.source))
     if problem:

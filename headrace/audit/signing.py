@@ -21,7 +21,7 @@ from headrace.lake.answers import Answer
 from headrace.lake.exceptions import ObjectMissing
 from headrace.manifests.chain import Seal
 from headrace.manifests.comparison import summarized
-from headrace.manifests.exceptions import NotSigned
+from headrace.manifests.exceptions import ManifestDamaged, ManifestMissing, NotSigned
 from headrace.manifests.lakes import LakeManifests, Stated
 from headrace.manifests.rows import rows_sha256
 from headrace.manifests.statement import WRONG, Change, Entry, Manifest, as_payload, from_payload
@@ -70,16 +70,15 @@ class Signing:
         Raises:
             NotSigned: parts cannot be read or overlap, or rows were lost or changed and `accept` is
                 empty, or there is nothing of it, and never was.
-            ManifestDamaged, ManifestTooNew: the last manifest cannot be used and `accept` is empty.
+            ManifestTooNew: a newer version wrote the last manifest.
+            ManifestDamaged, ManifestMissing: it cannot be used, and `accept` is empty.
             StoreError, Stopped: as they are.
         """
 
         def make(sequence: int, previous: str | None) -> dict[str, Any]:
-            # With a reason to go on, the chain does so behind what cannot be used.
-            stated = (
-                self.manifests.last_usable(product) if self.accept else self.manifests.last(product)
-            )
+            stated, broken = self._last(product)
             inspection, entries, changes = self._look(product, stated)
+            in_spite = broken or any(each.kind in WRONG for each in changes)
             if not entries and sequence == 1:
                 raise NotSigned(product, "nothing of it is stored", hint="Leave it out")
             last = max(newest, inspection.listing.coverage.last or 0)
@@ -101,12 +100,21 @@ class Signing:
                 parts=len(entries),
                 lists=self.manifests.keep_lists(product, entries),
                 changes=summarized(changes),
-                accepted=self.accept if any(each.kind in WRONG for each in changes) else "",
+                accepted=self.accept if in_spite else "",
             )
             return as_payload(statement)
 
         link = self.manifests.chain(product).append(make, self.seal)
         return from_payload(link.payload, Manifest)
+
+    def _last(self, product: str) -> tuple[Stated | None, bool]:
+        """The last manifest; with a reason to go on, one behind which there is a broken one."""
+        try:
+            return self.manifests.last(product), False
+        except (ManifestDamaged, ManifestMissing):
+            if not self.accept:
+                raise
+            return self.manifests.last_usable(product), True
 
     def _look(
         self, product: str, stated: Stated | None

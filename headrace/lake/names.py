@@ -19,6 +19,8 @@ RAW_ROOT = "raw/trades"
 OWN_ROOT = "_headrace"
 #: Where a local lake writes a part before the part has its name, with a slash at its end.
 TEMPORARY_PREFIX = f"{OWN_ROOT}/tmp/"
+#: What has been signed of a lake, with a slash at its end.
+MANIFESTS_PREFIX = f"{OWN_ROOT}/manifests/"
 #: Files that were set aside began so before, among the parts.
 FORMER_SET_ASIDE = "_aside-"
 MAX_ID = (1 << 63) - 1
@@ -75,6 +77,11 @@ def product_prefix(exchange: str, product: str) -> str:
 def set_aside_prefix(exchange: str, product: str) -> str:
     """The key prefix of what was set aside of a product, with a slash at its end."""
     return product_prefix(exchange, product).replace(RAW_ROOT, f"{OWN_ROOT}/aside", 1)
+
+
+def manifest_prefix(exchange: str, product: str) -> str:
+    """The key prefix of a product's manifests, with a slash at its end."""
+    return product_prefix(exchange, product).replace(f"{RAW_ROOT}/", MANIFESTS_PREFIX, 1)
 
 
 def product_of_folder(folder: str) -> str | None:

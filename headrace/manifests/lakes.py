@@ -1,9 +1,8 @@
 """The manifests of a lake: where they are, and what the last ones say.
 
-_headrace/manifests/lake.json                                       the lake's id
-_headrace/manifests/heads/000000001.json                            a `LakeHead` per signing
-_headrace/manifests/exchange=coinbase/product=BTC-USD/000000001.json    a `Manifest` each
-_headrace/manifests/exchange=coinbase/product=BTC-USD/parts-{sha256}.json   lists of parts
+Below `_headrace/manifests/` lie `lake.json` with the lake's id, `heads/000000001.json` (a
+`LakeHead` per signing) and, in a folder per product as among the parts, `000000001.json` (a
+`Manifest` each) and `parts-{sha256}.json` (lists of parts).
 """
 
 from __future__ import annotations
@@ -18,10 +17,15 @@ from typing import Any
 import msgspec
 
 from headrace.lake.exceptions import ObjectMissing
-from headrace.lake.names import OWN_ROOT, RAW_ROOT, is_exchange, product_of_folder, product_prefix
+from headrace.lake.names import (
+    MANIFESTS_PREFIX,
+    is_exchange,
+    manifest_prefix,
+    product_of_folder,
+)
 from headrace.lake.store import Store
 from headrace.manifests.chain import Link, Open, Seal, SignedChain
-from headrace.manifests.exceptions import ManifestDamaged
+from headrace.manifests.exceptions import ManifestDamaged, ManifestMissing
 from headrace.manifests.statement import (
     HEAD_TYPE,
     LIST_PARTS,
@@ -37,9 +41,8 @@ from headrace.manifests.statement import (
     from_payload,
 )
 
-MANIFESTS = f"{OWN_ROOT}/manifests/"
-HEADS = f"{MANIFESTS}heads/"
-LAKE_KEY = f"{MANIFESTS}lake.json"
+HEADS = f"{MANIFESTS_PREFIX}heads/"
+LAKE_KEY = f"{MANIFESTS_PREFIX}lake.json"
 
 
 class _LakeFile(msgspec.Struct, frozen=True):
@@ -72,7 +75,7 @@ class LakeManifests:
 
     def chain(self, product: str) -> SignedChain:
         """The manifests of a product."""
-        prefix = product_prefix(self.exchange, product).replace(f"{RAW_ROOT}/", MANIFESTS, 1)
+        prefix = manifest_prefix(self.exchange, product)
         return SignedChain(self.store, prefix, MANIFEST_TYPE, self.open)
 
     @property
@@ -107,7 +110,7 @@ class LakeManifests:
         for sequence in range(chain.length(), 0, -1):
             try:
                 return self._stated(chain, chain.read(sequence))
-            except (ManifestDamaged, ObjectMissing):
+            except (ManifestDamaged, ManifestMissing):
                 continue
         return None
 
@@ -123,11 +126,11 @@ class LakeManifests:
     def positions(self) -> tuple[Position, ...]:
         """Where the manifests of every product of the lake end, whatever its exchange."""
         found = []
-        for exchange in self.store.folders(MANIFESTS):
+        for exchange in self.store.folders(MANIFESTS_PREFIX):
             name = exchange.removeprefix("exchange=")
             if name == exchange or not is_exchange(name):
                 continue
-            for folder in self.store.folders(f"{MANIFESTS}{exchange}/"):
+            for folder in self.store.folders(f"{MANIFESTS_PREFIX}{exchange}/"):
                 if product := product_of_folder(folder):
                     chain = LakeManifests(self.store, name, self.open).chain(product)
                     if length := chain.length():

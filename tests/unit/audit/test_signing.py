@@ -12,6 +12,7 @@ import pytest
 from headrace.audit.signing import Signing
 from headrace.evidence.keys import KeyList, PublicKey, SigningKey
 from headrace.lake.answers import Answer
+from headrace.lake.exceptions import PartUnreadable
 from headrace.lake.store import Store
 from headrace.manifests.chain import opening, sealing
 from headrace.manifests.exceptions import ManifestDamaged, ManifestTooNew, NotSigned
@@ -163,6 +164,7 @@ def test_a_damaged_manifest_is_named_and_a_reason_goes_on_behind_it(
     assert "000000001.json" in str(error.value)
     made = sign(bench, accept="the disk failed")
     assert (made.sequence, made.previous) == (2, hashlib.sha256(content).hexdigest())
+    assert made.accepted == "the disk failed"
 
 
 def test_a_manifest_of_a_newer_version_is_left_alone(bench: Bench) -> None:
@@ -261,3 +263,18 @@ def test_ids_of_63_bits_are_stated_exactly(bench: Bench) -> None:
     payload = manifests(bench).chain(PRODUCT).read(1).payload
     assert payload["answered"] == [["1", str(highest)]]
     assert payload["absent_ids"] == str(highest)
+
+
+def test_rows_that_have_to_be_compared_and_cannot_be_read_are_named(bench: Bench) -> None:
+    pieces = [bench.keep(1, 1_000), bench.keep(1_001, 2_000)]
+    bench.save_checkpoint()
+    sign(bench)
+    pieces.append(bench.keep(2_001, 3_000))
+    merged = bench.path(bench.raw.merge(PRODUCT, pieces).part)
+    content = bytearray(merged.read_bytes())
+    content[100:2_000] = bytes(1_900)
+    merged.write_bytes(content)
+    found = replace(bench, manifests=manifests(bench)).audit()
+    assert merged.name in only(found, "unreadable").message
+    with pytest.raises(PartUnreadable):
+        sign(bench)

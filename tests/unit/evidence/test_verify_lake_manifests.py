@@ -286,7 +286,7 @@ def test_losses_that_were_accepted_are_noted(world: World, capsys) -> None:
     world.sign(accept="the exchange took them back")
     trust = ["--keys", str(world.keys), "--trust", world.key.key_id]
     assert verify_evidence.main(["lake", str(world.lake), *trust]) == 4
-    assert "lost or changed: 'the exchange took them back'" in capsys.readouterr().out
+    assert "changed or damaged: 'the exchange took them back'" in capsys.readouterr().out
 
 
 def test_successors_of_a_trusted_key_are_trusted_and_others_are_not(world: World, verify) -> None:
