@@ -149,6 +149,7 @@ class Verdict:
 
     wrong: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    stamped: int = 0
 
     def blame(self, line: str) -> None:
         """Add what is wrong, once."""
@@ -753,6 +754,11 @@ def check_log(options: argparse.Namespace, trusted: Trusted, verdict: Verdict) -
     heads.sort(key=lambda head: (head.time, sum(each.size for each in head.symbols.values())))
     if not options.held and not options.proof:
         raise WrongInput("give signed heads (--held), or proofs that were made with one (--proof)")
+    if verdict.stamped:
+        verdict.notes.append(
+            f"{verdict.stamped} heads bear time stamps, which are not looked at; docs/evidence.md "
+            "says how openssl checks them"
+        )
     if len({head.store for head in heads}) > 1:
         verdict.blame(f"the heads are of several logs: {sorted({head.store for head in heads})}")
     grown: set[tuple[int, int, int]] = set()
@@ -787,6 +793,8 @@ def read_heads(path: str, trusted: Trusted, verdict: Verdict) -> Iterator[LogHea
         except (Bad, ValueError, KeyError, TypeError, struct.error) as error:
             verdict.blame(f"{where} is no valid head of a log: {error}")
             continue
+        if found.get("stamp") is not None:
+            verdict.stamped += 1
         name = f"the head of {payload['time']} in {where}"
         yield LogHead(
             name, payload["store"], payload["time"], {each.symbol: each for each in symbols}

@@ -115,6 +115,20 @@ def test_a_stream_as_it_was_signed_at_every_head(world: World, verify: Verify) -
     assert verify(world.stream()) == (0, [note])
 
 
+def test_an_anchor_is_a_file_of_heads(world: World, verify: Verify) -> None:
+    world.grow(s3=8)
+    world.take_home()
+    stamp = {"authority": "http://127.0.0.1", "response": ""}
+    lines = [{**json.loads(path.read_bytes()), "stamp": stamp} for path in world.heads]
+    anchor = world.folder / "heads.jsonl"
+    anchor.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    code, [note] = verify(world.stream(), only=(anchor,))
+    assert (code, note.startswith("note: 2 heads bear time stamps")) == (0, True)
+    code, [_, line] = verify(world.stream(world.frames(3)[:45], world.frames(9)), only=(anchor,))
+    assert code == 1
+    assert "symbol 3: 45 records are in" in line
+
+
 def test_a_record_was_rewritten_and_every_digest_after_it(world: World, verify: Verify) -> None:
     frames = world.frames(3)
     frames[4] = rewritten(frames[4])
