@@ -34,7 +34,7 @@ from prefect.states import Cancelling, Crashed
 
 from blocks.api import API_ERRORS
 from headrace.errors import ConfigurationError
-from headrace.leases import LeaseStatus, LeaseStore
+from headrace.leases import LeaseStatus, LeaseStore, LeaseStoreUnavailable
 from headrace.pull.parts import PartRequest, lease_of_part
 from headrace.pull.report import Part, PartEnd
 from headrace.run.report import Report
@@ -130,8 +130,10 @@ class Children:
         self._stop = stop
         self._clock = clock
         self._looked_s = 0.0
-        self._away = False
+        self._is_away = False
         self._key = uuid4().hex
+        #: What ended, until it is yielded: a look that breaks off must lose none.
+        self._ended: list[PartEnd] = []
 
     def ends(self) -> Generator[PartEnd | None, None, None]:
         """Yield each part's end as it comes, and None every second in between.
@@ -140,29 +142,35 @@ class Children:
         """
         try:
             while self._open and not self._stop.is_set():
-                yield from self._try(self._look) or ()
+                self._try(self._look)
+                yield from self._drained()
                 yield None
                 self._stop.wait(_POLL_S)
         finally:
             if self._open:
                 self._try(self._cancel)
         # A run has to end seconds after a stop; its children note for themselves what they kept.
-        yield from [self._end(each, "it is cancelled") for each in list(self._open)]
+        for child in list(self._open):
+            self._end(child, "it is cancelled")
+        yield from self._drained()
 
-    def _try(self, ask: Callable[[SyncPrefectClient], Any]) -> Any:
-        """Ask the API; one that is away is asked again at the next look."""
+    def _drained(self) -> list[PartEnd]:
+        ended, self._ended = self._ended, []
+        return ended
+
+    def _try(self, ask: Callable[[SyncPrefectClient], None]) -> None:
+        """Ask the API and the leases; what is away is asked again at the next look."""
         try:
             with get_client(sync_client=True) as client:
-                answer = ask(client)
-        except API_ERRORS as error:
-            if not self._away:
+                ask(client)
+        except (*API_ERRORS, LeaseStoreUnavailable) as error:
+            if not self._is_away:
                 log.warning("the child runs are out of sight, they go on: %s", error)
-            self._away = True
-            return None
-        self._away = False
-        return answer
+            self._is_away = True
+        else:
+            self._is_away = False
 
-    def _look(self, client: SyncPrefectClient) -> list[PartEnd]:
+    def _look(self, client: SyncPrefectClient) -> None:
         for child in self._open:
             if child.run is None:
                 self._start(child)
@@ -174,23 +182,18 @@ class Children:
             )
         }
         dead = self._dead(found)
-        ended = []
         for child in list(self._open):
             run = found.get(child.run.id) if child.run else None
             if run is None or run.state is None:
                 continue
             if run.state.is_final():
-                end = self._ended(client, child, run.state)
+                self._take(client, child, run.state)
             elif child.part.number in dead:
                 reason = "its process is gone, or has not renewed its lease"
                 client.set_flow_run_state(run.id, Crashed(message=reason), force=True)
-                end = self._died(child, reason)
+                self._died(child, reason)
             else:
                 self._watch_start(child, run.state)
-                continue
-            if end is not None:
-                ended.append(end)
-        return ended
 
     def _start(self, child: _Child) -> None:
         started: Any = run_deployment(
@@ -228,27 +231,31 @@ class Children:
             if state.status in over and state.holder and state.holder.run_id == str(child.run.id)  # type: ignore[union-attr]
         }
 
-    def _ended(self, client: SyncPrefectClient, child: _Child, state: State[Any]) -> PartEnd | None:
+    def _take(self, client: SyncPrefectClient, child: _Child, state: State[Any]) -> None:
+        """Take what a run that ended has left."""
         assert child.run is not None
         report = _report_of(client, child.run.id)
         if report is not None:
-            return self._end(child, "", report)
-        if state.is_cancelled():
-            return self._end(child, state.message or "it was cancelled")
-        return self._died(child, state.message or state.name or "it left no report")
+            self._end(child, "", report)
+        elif state.is_cancelled():
+            self._end(child, state.message or "it was cancelled")
+        else:
+            self._died(child, state.message or state.name or "it left no report")
 
-    def _died(self, child: _Child, reason: str) -> PartEnd | None:
+    def _died(self, child: _Child, reason: str) -> None:
         again = child.starts < STARTS
         log.warning("%s died%s: %s", child.part, ", it is started again" if again else "", reason)
-        if not again:
-            return self._end(child, f"it died {child.starts} times, at last: {reason}")
-        child.run = None
-        return None
+        if again:
+            child.run = None
+        else:
+            self._end(child, f"it died {child.starts} times, at last: {reason}")
 
-    def _end(self, child: _Child, error: str, report: Any = None) -> PartEnd:
+    def _end(self, child: _Child, error: str, report: Any = None) -> None:
         self._open.remove(child)
         run_id = str(child.run.id) if child.run else ""
-        return PartEnd(child.part, run_id, child.starts, error=error, report=report or {})
+        self._ended.append(
+            PartEnd(child.part, run_id, child.starts, error=error, report=report or {})
+        )
 
     def _watch_start(self, child: _Child, state: State[Any]) -> None:
         """Say once of a part that nothing has taken it for a minute."""
