@@ -259,19 +259,22 @@ class HttpClient:
     def _send(
         self, admission: Admission | KeyAdmission, request: Request, read: Read[Answer]
     ) -> Answer:
-        admission.sending()
-        request.stop.check()
-        path, headers, body = self.outgoing(request, admission)
-        self.stats.sent(request.counted_as)
+        left = False
+
+        def compose() -> tuple[str, str, Mapping[str, str], bytes | None]:
+            nonlocal left
+            admission.sending()
+            request.stop.check()
+            path, headers, body = self.outgoing(request, admission)
+            self.stats.sent(request.counted_as)
+            left = True
+            return request.method, path, headers, body
+
         try:
-            response = self._transport.send(
-                request.method,
-                path,
-                headers,
-                body,
-                fresh=request.fresh or admission.probing,
-            )
+            response = self._transport.send_late(compose, fresh=request.fresh or admission.probing)
         except ConnectionFailed as error:
+            if not left:
+                self.stats.sent(request.counted_as)  # it had its permit, and no connection
             self.stats.failed()
             admission.failed(
                 neutral=error.stale or error.refuses_us,

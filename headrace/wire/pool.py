@@ -64,13 +64,20 @@ class Pool:
         #: Connections opened so far.
         self.opened = 0
 
-    def ask(self, request: bytes, flight: Flight | None = None, *, fresh: bool = False) -> Reply:
+    def ask(
+        self,
+        request: bytes | Callable[[], bytes],
+        flight: Flight | None = None,
+        *,
+        fresh: bool = False,
+    ) -> Reply:
         """Send a request, as bytes, and read the answer.
 
         A request is sent once; nothing is repeated here, since every attempt has its price.
 
         Args:
-            request: its head and body.
+            request: its head and body; or what makes them once there is a connection, right before
+                they leave. What that raises is raised here, and the connection is kept.
             flight: where its socket is named while it is under way.
             fresh: open a new connection for it and close all idle ones. For a request that follows
                 a failure: what the network forgot of one connection, it forgot of the others.
@@ -80,14 +87,24 @@ class Pool:
                 attempt over a fresh connection is due before the server is held to have failed.
         """
         flight = flight or Flight()
-        if self._forwarding:
-            request = self._forwarding.forwarded(request, self._origin)
         if fresh:
             self._close_idle()
         kept = None if fresh else self._free()
         connection = kept or self._another(flight)
+        flight.socket, began = None, self._clock()  # it carries nothing yet
         try:
-            reply = connection.ask(request, flight)
+            content = request if isinstance(request, bytes) else request()
+        except BaseException:
+            self._give_back(connection)
+            raise
+        waited = self._clock() - began > IDLE_LIMIT_S
+        if kept is not None and (waited or not kept.reusable):
+            kept.close()
+            kept, connection = None, self._another(flight)
+        if self._forwarding:
+            content = self._forwarding.forwarded(content, self._origin)
+        try:
+            reply = connection.ask(content, flight)
         except BaseException as error:
             if isinstance(error, WireError):
                 error.stale = kept is not None and not connection.heard

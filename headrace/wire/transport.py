@@ -12,7 +12,7 @@ import os
 import re
 import ssl
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from urllib.parse import urlsplit
@@ -87,6 +87,10 @@ class Response:
     headers: Mapping[str, str]
     body: bytes
     elapsed_s: float
+
+
+#: Makes a request: method, path with its query, headers, body.
+Compose = Callable[[], tuple[str, str, Mapping[str, str], bytes | None]]
 
 
 class Transport:
@@ -175,10 +179,32 @@ class Transport:
         """
         self._stop.check()
         request = self._request(method, path, headers or {}, body)
+        return self._exchange(lambda: request, fresh=fresh)
+
+    def send_late(self, compose: Compose, *, fresh: bool = False) -> Response:
+        """As `send`, but the request is made once there is a connection, right before it leaves.
+
+        Args:
+            compose: returns method, path, headers and body. It may wait, and what it raises is
+                raised here: nothing was sent then.
+            fresh: as in `send`.
+        """
+        self._stop.check()
+        return self._exchange(lambda: self._request(*compose()), fresh=fresh)
+
+    def _exchange(self, request: Callable[[], bytes], *, fresh: bool) -> Response:
         started = time.monotonic()
         flight = self._watch.board(started + self.timeouts.total_s)
+
+        def leave() -> bytes:
+            nonlocal started
+            content = request()
+            started = time.monotonic()
+            flight.deadline = started + self.timeouts.total_s
+            return content
+
         try:
-            reply = self._pool.ask(request, flight, fresh=fresh)
+            reply = self._pool.ask(leave, flight, fresh=fresh)
         except WireError as error:
             self._stop.check()
             raise self._named(error, flight) from error

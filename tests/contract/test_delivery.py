@@ -120,6 +120,20 @@ def test_a_refused_nonce_has_requests_of_its_key_leave_further_apart(
     assert (buffer_ns > BufferConfig().initial_ms * 1_000_000) is wider
 
 
+def test_a_request_that_finds_no_connection_takes_no_nonce(tmp_path: Path) -> None:
+    with simulated(keys=1) as sim:
+        pass
+    with delivering(sim, tmp_path, workers=1, most_tries=1) as world:
+        with world.delivery as delivery:
+            delivery.submit([GET])
+            delivery.drain()
+        assert world.delivery.benchmark.outcomes == {Outcome.GRAVEYARD: 1}
+        assert world.client.stats.requests == 1
+        [path] = (tmp_path / "quota").glob("quota-*.sqlite")
+        with closing(sqlite3.connect(path)) as connection:
+            assert connection.execute("SELECT nonce FROM keyed").fetchone()[0] == 0
+
+
 def test_a_key_blocked_in_mid_run_costs_no_request(tmp_path: Path) -> None:
     with simulated() as sim, delivering(sim, tmp_path) as world:
         with world.delivery as delivery:

@@ -372,3 +372,44 @@ def test_origins() -> None:
     for bad in ("ftp://x", "x", "http://", "http://x:99999", "http://" + "a" * 70):
         with pytest.raises(ValueError):
             Origin.of(bad)
+
+
+def test_a_request_is_made_when_its_connection_stands(serve: Serve) -> None:
+    server, pool = serve(*[WHOLE["a length"]] * 2)
+    connections: list[int] = []
+
+    def make() -> bytes:
+        connections.append(pool.opened)
+        return GET
+
+    assert pool.ask(make).body == b"hello"
+    assert connections == [1]
+
+    def refuse() -> bytes:
+        raise LookupError("no permit any more")
+
+    with pytest.raises(LookupError):
+        pool.ask(refuse)
+    assert pool.ask(make).body == b"hello"
+    assert (server.connections, pool.opened) == (1, 1)
+    assert len(connections) == 2
+
+    nowhere = Pool(Origin("http", "127.0.0.1", 1), Limits(2, 2), keep=4)
+    with pytest.raises(Unreachable):
+        nowhere.ask(make)
+    assert len(connections) == 2
+
+
+def test_a_kept_connection_is_not_used_when_making_the_request_took_too_long(serve: Serve) -> None:
+    server, _ = serve(*[WHOLE["a length"]] * 2)
+    now = [100.0]
+    pool = Pool(server.origin, Limits(2, 2), keep=4, clock=lambda: now[0])
+    pool.ask(GET)
+
+    def wait() -> bytes:
+        now[0] += IDLE_LIMIT_S + 1
+        return GET
+
+    assert pool.ask(wait).body == b"hello"
+    assert server.connections == 2
+    pool.close()

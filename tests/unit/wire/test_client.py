@@ -24,7 +24,7 @@ from headrace.wire.exceptions import (
     TransientError,
 )
 from headrace.wire.message import Headers
-from headrace.wire.transport import Response
+from headrace.wire.transport import Compose, Response
 
 QUICK = RetryPolicy(first_pause_s=0.001, longest_pause_s=0.001)
 
@@ -40,13 +40,14 @@ class Client(HttpClient):
     """A client whose transport fails as scripted, and then answers."""
 
     def __init__(self, gate: Gate, *failures: RequestError, outages: int = 0) -> None:
-        transport: Any = SimpleNamespace(send=self._sent)
+        transport: Any = SimpleNamespace(send_late=self._sent)
         super().__init__(transport, gate, QUICK)
         self.failures = list(failures)
         self.outages = outages
         self.seen: list[bool] = []
 
-    def _sent(self, *_request: object, fresh: bool) -> Response:
+    def _sent(self, compose: Compose, *, fresh: bool) -> Response:
+        compose()
         self.seen.append(fresh)
         if self.failures and isinstance(self.failures[0], ConnectionFailed):
             raise self.failures.pop(0)
