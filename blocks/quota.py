@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from prefect.blocks.core import Block
-from pydantic import Field
+from pydantic import Field, SecretStr
 
 from headrace.quota import (
     BreakerConfig,
@@ -18,10 +17,11 @@ from headrace.quota import (
     open_key_pool,
     parse_rates,
 )
+from headrace.quota.place import Place, QuotaServer, read_server
 
 
 class Quota(Block):
-    """One quota and the circuit breaker in front of it, shared by all processes of the machine."""
+    """One quota and the circuit breaker in front of it, shared by all processes that use it."""
 
     _block_type_name = "Headrace Quota"
     _block_type_slug = "headrace-quota"
@@ -43,6 +43,11 @@ class Quota(Block):
         ge=0,
         description="How far a slow answer may move its slot, since servers count arrivals; 0 off.",
     )
+    location: SecretStr | None = Field(
+        default=None,
+        description="Where it lives: redis://:PASSWORD@HOST:6379/0, rediss://... or "
+        "postgres://USER:PASSWORD@HOST/DATABASE; empty for HEADRACE_QUOTA, or this machine.",
+    )
     margin_ms: float = Field(
         default=2.0, ge=0, description="By how much every window is stretched."
     )
@@ -53,18 +58,29 @@ class Quota(Block):
         default=300.0, gt=0, description="First pause of the breaker, in seconds; it grows."
     )
 
-    def gate(self, folder: Path, name: str, *, outage_limit_s: float | None = None) -> Gate:
-        """The gate of the quota called `name`, with its state in `folder`.
+    def server(self) -> QuotaServer | None:
+        """The server that the block names, if it does.
+
+        Raises:
+            ConfigurationError: its URL does not read.
+        """
+        if self.location is None or not self.location.get_secret_value():
+            return None
+        return read_server(self.location, "`location` of the Quota block")
+
+    def gate(self, place: Place, name: str, *, outage_limit_s: float | None = None) -> Gate:
+        """The gate of the quota called `name`, with its state at `place` or where the block says.
 
         Raises:
             ConfigurationError: rates that contradict each other, or those in use by others.
             StateError: the state cannot be used; no permit is given then.
         """
-        return open_gate(folder, self._config(name), self._breaker(), outage_limit_s)
+        place = self.server() or place
+        return open_gate(place, self._config(name), self._breaker(), outage_limit_s)
 
     def key_pool(
         self,
-        folder: Path,
+        place: Place,
         name: str,
         keys: Sequence[PoolKey],
         *,
@@ -75,7 +91,8 @@ class Quota(Block):
         Raises:
             ConfigurationError, StateError: as `gate`, or a key that cannot be used beside others.
         """
-        return open_key_pool(folder, self._config(name), keys, self._breaker(), outage_limit_s)
+        place = self.server() or place
+        return open_key_pool(place, self._config(name), keys, self._breaker(), outage_limit_s)
 
     def _breaker(self) -> BreakerConfig:
         return BreakerConfig(failures=self.breaker_failures, cooldown_s=self.breaker_cooldown_s)

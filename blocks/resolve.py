@@ -17,7 +17,8 @@ from headrace.evidence.keys import KeyPlace
 from headrace.looker.client import LookerConnection, connection_from_environment
 from headrace.pull.request import BLOCK_PREFIX
 from headrace.quota import PoolKey, parse_rates
-from headrace.settings import load_settings
+from headrace.quota.place import Place
+from headrace.settings import Settings, load_settings
 
 _LOOKER_COOLDOWN_S = 30.0
 
@@ -64,6 +65,24 @@ def quota_of(option: str, *, breaker_cooldown_s: float) -> Quota:
     if name:
         return loaded(Quota, name)
     return Quota(rates=option, breaker_cooldown_s=breaker_cooldown_s)
+
+
+def quota_place(settings: Settings) -> Place:
+    """Where quotas live: as the settings say, or the Quota block that they name.
+
+    Raises:
+        ConfigurationError: there is no such block, it says no location, or a URL does not read.
+    """
+    name = block_name(settings.quota.get_secret_value())
+    if not name:
+        return settings.quota_place
+    server = _loaded(Quota, name).server()
+    if server is None:
+        raise ConfigurationError(
+            f"the Quota block {name!r} of HEADRACE_QUOTA has no location",
+            hint="Give it one: redis://HOST:6379/0 or postgres://USER@HOST/DATABASE",
+        )
+    return server
 
 
 def sot_store_of(option: str) -> SotStoreBlock:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from blocks.resolve import keys_of
+from blocks.resolve import keys_of, quota_place
 from headrace.delivery.benchmark import BenchmarkLine
 from headrace.delivery.client import KeyedClient
 from headrace.delivery.delivery import Delivery
@@ -170,5 +170,5 @@ def _open_permits(request: SendRequest, settings: Settings, keys: list[PoolKey])
     breaker = BreakerConfig(cooldown_s=settings.breaker_cooldown_s)
     limit_s = request.outage_limit_s or None
     if not keys:
-        return open_gate(settings.quota_folder, config, breaker, limit_s)
-    return open_key_pool(settings.quota_folder, config, keys, breaker, limit_s, ordered=True)
+        return open_gate(quota_place(settings), config, breaker, limit_s)
+    return open_key_pool(quota_place(settings), config, keys, breaker, limit_s, ordered=True)

@@ -12,7 +12,7 @@ from typing import ClassVar
 from urllib.parse import urlsplit
 
 from blocks.looker import BlockTypeCheckpoints
-from blocks.resolve import looker_of, looker_quota_of
+from blocks.resolve import looker_of, looker_quota_of, quota_place
 from headrace.leases import Lease, hold, open_leases
 from headrace.logs import hide
 from headrace.looker.client import LookerClient, open_client
@@ -90,7 +90,7 @@ def open_extraction(request: ExtractRequest) -> Iterator[Extraction]:
             )
         )
         host = urlsplit(connection.base_url).netloc.rpartition("@")[2]
-        gate = quota.gate(settings.quota_folder, host, outage_limit_s=request.outage_limit_s)
+        gate = quota.gate(quota_place(settings), host, outage_limit_s=request.outage_limit_s)
         opened.callback(gate.close)
         gate.on_breaker_change(emit_breaker_change)
         gate.on_slowdown(emit_slowdown)

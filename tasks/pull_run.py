@@ -6,14 +6,13 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from prefect.client.schemas.responses import DeploymentResponse
 from pydantic import SecretStr
 
 from blocks.checkpoint import BlockCheckpoints
 from blocks.quota import Quota
-from blocks.resolve import exchange_of, lake_of, quota_of
+from blocks.resolve import exchange_of, lake_of, quota_of, quota_place
 from headrace.exchange.planning import Sizing
 from headrace.exchange.signing import Credentials
 from headrace.exchange.source import Source
@@ -33,6 +32,7 @@ from headrace.pull.product_leases import ProductLeases
 from headrace.pull.report import PartEnd, ProductReceipt
 from headrace.pull.request import MAX_IN_FLIGHT, PullRequest
 from headrace.quota import Gate, KeyPool, PoolKey
+from headrace.quota.place import Place
 from headrace.run.progress import RunProgress
 from headrace.run.report import Costs
 from headrace.stopping import StopEvent
@@ -199,7 +199,7 @@ def open_run(request: PullRequest) -> Iterator[Run]:
         chosen = to_fetch(request, lake.store, EXCHANGE)
         request = request.of(chosen.products)
         host = quota_name(exchange.base_url)
-        gate = _open_permits(quota, settings.quota_folder, host, credentials, request)
+        gate = _open_permits(quota, quota_place(settings), host, credentials, request)
         opened.callback(gate.close)
         gate.on_breaker_change(emit_breaker_change)
         gate.on_slowdown(emit_slowdown)
@@ -245,7 +245,7 @@ def open_run(request: PullRequest) -> Iterator[Run]:
 
 def _open_permits(
     quota: Quota,
-    folder: Path,
+    place: Place,
     host: str,
     credentials: Sequence[Credentials],
     request: PullRequest,
@@ -253,6 +253,6 @@ def _open_permits(
     """The quota of the host, or those of its API keys where there are several."""
     limit_s = request.outage_limit_s
     if len(credentials) < 2:
-        return quota.gate(folder, host, outage_limit_s=limit_s)
-    keys = [PoolKey(str(place), SecretStr(own.key)) for place, own in enumerate(credentials, 1)]
-    return quota.key_pool(folder, host, keys, outage_limit_s=limit_s)
+        return quota.gate(place, host, outage_limit_s=limit_s)
+    keys = [PoolKey(str(nth), SecretStr(own.key)) for nth, own in enumerate(credentials, 1)]
+    return quota.key_pool(place, host, keys, outage_limit_s=limit_s)

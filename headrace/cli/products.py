@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from headrace.cli.common import LakeOption, print_json, table_of
+from headrace.cli.common import LakeOption, place_of_quotas, print_json, table_of
 from headrace.cli.lakes import opened_store
 from headrace.errors import ConfigurationError
 from headrace.exchange.client import ExchangeClient, ProductInfo
@@ -325,7 +325,7 @@ def _asked(url: str, rate: Sequence[str]) -> list[ProductInfo]:
     quota = QuotaConfig(name=quota_name(url), rates=rates)
     with Transport(url) as transport:
         transport.check_reachable()
-        gate = open_gate(settings.quota_folder, quota, outage_limit_s=0.0)
+        gate = open_gate(place_of_quotas(settings), quota, outage_limit_s=0.0)
         try:
             return ExchangeClient(transport, gate).products()
         finally:

@@ -1,4 +1,4 @@
-"""`headrace quota …` and `headrace breaker …`: the quotas of this machine and their breakers."""
+"""`headrace quota …` and `headrace breaker …`: quotas and their breakers, where they live."""
 
 from __future__ import annotations
 
@@ -12,13 +12,16 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from headrace.cli.common import Json, print_json
+from headrace.cli.common import Json, Yes, confirm, place_of_quotas, print_json
 from headrace.errors import ConfigurationError
 from headrace.quota import QuotaRate, parse_rates
+from headrace.quota.place import QuotaServer
 from headrace.quota.selftest import run_selftest
 from headrace.quota.status import (
     BreakerStatus,
     QuotaStatus,
+    check_known,
+    drop_quota,
     inspect,
     inspect_breaker,
     known_names,
@@ -28,7 +31,9 @@ from headrace.quota.status import (
 from headrace.settings import load_settings
 
 app = typer.Typer(
-    help="Quotas of this machine: rates, use, slow-downs, waiting processes.", no_args_is_help=True
+    help="Quotas where HEADRACE_QUOTA says, or of this machine: rates, use, slow-downs, waiting "
+    "processes.",
+    no_args_is_help=True,
 )
 breaker_app = typer.Typer(
     help="Circuit breakers: show their phase, close one by hand.", no_args_is_help=True
@@ -41,13 +46,13 @@ def status(
     as_json: Json = False,
 ) -> None:
     """Show rates, what of them is used, who waits and who was served, slow-down and health."""
-    folder = load_settings().quota_folder
-    names = [name] if name else known_names(folder)
-    found = [inspect(folder, one) for one in names]
+    place = place_of_quotas(load_settings())
+    names = [name] if name else known_names(place)
+    found = [inspect(place, one) for one in names]
     if as_json:
         print_json({"quotas": [_as_dict(one) for one in found]})
     elif not found:
-        typer.echo(f"no quota was used yet in {folder}")
+        typer.echo(f"no quota was used yet in {place}")
     for one in () if as_json else found:
         Console().print(_table(one))
 
@@ -66,12 +71,35 @@ def reset(
     as_json: Json = False,
 ) -> None:
     """Forget a slow-down and a Retry-After of the server."""
-    reset_quota(load_settings().quota_folder, name, bookings=bookings)
+    reset_quota(place_of_quotas(load_settings()), name, bookings=bookings)
     what = "slow-down, pause and bookings" if bookings else "slow-down and pause"
     if as_json:
         print_json({"name": name, "forgotten": what})
     else:
         typer.echo(f"{name}: {what} reset")
+
+
+@app.command()
+def drop(
+    name: Annotated[str, typer.Argument(help="As `headrace quota status` shows it.")],
+    yes: Yes = False,
+    as_json: Json = False,
+) -> None:
+    """Remove a quota and its breaker from the server that machines share."""
+    place = place_of_quotas(load_settings())
+    if not isinstance(place, QuotaServer):
+        raise ConfigurationError(
+            f"{place} is a folder of this machine",
+            hint="Move the files of the quota away while no run is under way",
+        )
+    check_known(place, name)
+    if not yes:
+        confirm(f"Remove {name} from {place}, with what it has given?", refusal="nothing removed")
+    drop_quota(place, name)
+    if as_json:
+        print_json({"name": name, "dropped": True})
+    else:
+        typer.echo(f"{name}: removed from {place}")
 
 
 @app.command()
@@ -110,13 +138,14 @@ def bench(
     rates = parse_rates(rate or ("20/s" if keyed else "100/s"))
     if len(rates) != 1:
         raise ConfigurationError(f"--rate {rate!r}: the measurement takes exactly one rate")
-    folder = load_settings().quota_folder
+    settings = load_settings()
+    folder = settings.quota_folder
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if keyed:
         options = (keys, processes, seconds, delay, clock_step_s)
         _bench_keyed(folder, rates[0], *options, as_json=as_json)
         return
-    result = run_selftest(folder, rates[0], processes, seconds)
+    result = run_selftest(place_of_quotas(settings), rates[0], processes, seconds)
     share = None if math.isnan(result.used_share) else round(result.used_share, 4)
     if as_json:
         print_json(
@@ -183,7 +212,8 @@ def _table(status: QuotaStatus) -> Table:
     waiting = ", ".join(f"{lane.name.lower()} {count}" for lane, count in book.waiting.items())
     table.add_row("waiting", waiting)
     for process in book.processes:
-        table.add_row(f"process {process.pid}", f"{process.grants} permits")
+        on = f" on {process.machine}" if process.machine else ""
+        table.add_row(Text(f"process {process.pid}{on}"), f"{process.grants} permits")
     table.add_row("speed", f"{100 / book.slowdown:.0f} % of the rates")
     if book.blocked_s:
         table.add_row("Retry-After", f"{book.blocked_s:.1f} s to go")
@@ -201,7 +231,9 @@ def _as_dict(status: QuotaStatus) -> dict[str, Any]:
             for window in book.windows
         ],
         "waiting": {lane.name.lower(): count for lane, count in book.waiting.items()},
-        "processes": [{"pid": one.pid, "grants": one.grants} for one in book.processes],
+        "processes": [
+            {"pid": one.pid, "machine": one.machine, "grants": one.grants} for one in book.processes
+        ],
         "slowdown": book.slowdown,
         "blocked_s": book.blocked_s,
         "breaker": _breaker_dict(breaker),
@@ -214,13 +246,13 @@ def breaker_status(
     as_json: Json = False,
 ) -> None:
     """Show the phase of each breaker."""
-    folder = load_settings().quota_folder
-    found = {one: inspect_breaker(folder, one) for one in ([name] if name else known_names(folder))}
+    place = place_of_quotas(load_settings())
+    found = {one: inspect_breaker(place, one) for one in ([name] if name else known_names(place))}
     if as_json:
         rows = [{"name": one, **_breaker_dict(status)} for one, status in found.items()]
         print_json({"breakers": rows})
     elif not found:
-        typer.echo(f"no breaker was used yet in {folder}")
+        typer.echo(f"no breaker was used yet in {place}")
     else:
         for one, status in found.items():
             typer.echo(f"{one}: {_breaker_words(status)}")
@@ -232,7 +264,7 @@ def reset_breaker(
     as_json: Json = False,
 ) -> None:
     """Close a breaker by hand: requests are sent again at once."""
-    with open_breaker(load_settings().quota_folder, name) as opened:
+    with open_breaker(place_of_quotas(load_settings()), name) as opened:
         before = opened.state().phase.value
         opened.reset()
     if as_json:

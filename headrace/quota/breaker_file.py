@@ -156,7 +156,7 @@ class Breaker:
     def state(self) -> BreakerState:
         """Everything that the breaker knows now."""
         with self._mutex:
-            return self._file.look(_read)
+            return self._file.look(read_breaker)
 
     def hold(self) -> None:
         """Let no thread of this process into the file until `release`: a fork is under way."""
@@ -184,7 +184,7 @@ class Breaker:
         """Take one step of the machine in a transaction, then report a change of phase."""
 
         def transact(connection: sqlite3.Connection) -> tuple[BreakerState, BreakerState, T]:
-            before = _read(connection)
+            before = read_breaker(connection)
             after, result = step(before, self._clock.now())
             if after != before:
                 _write(connection, after)
@@ -226,7 +226,7 @@ class Breaker:
                 (self._clock.boot_id, *_columns(BreakerState())),
             )
         elif row[0] != self._clock.boot_id:
-            state = _read(connection).restarted(self._clock.now(), self.config)
+            state = read_breaker(connection).restarted(self._clock.now(), self.config)
             connection.execute("UPDATE breaker SET boot_id = ?", (self._clock.boot_id,))
             _write(connection, state)
 
@@ -238,7 +238,8 @@ def _glance(connection: sqlite3.Connection) -> tuple[str, int, int]:
     return row
 
 
-def _read(connection: sqlite3.Connection) -> BreakerState:
+def read_breaker(connection: sqlite3.Connection) -> BreakerState:
+    """The state of the one breaker in these tables."""
     row = dict(zip(_COLUMNS, connection.execute(_READ).fetchone(), strict=True))
     pid, started = row.pop("prober_pid"), row.pop("prober_started")
     prober = None if pid is None else Owner(pid, started)

@@ -238,7 +238,7 @@ class Gate:
         ledger = None
         at: tuple[Path, Path] | tuple[str, str]
         if isinstance(self._place, QuotaServer):
-            ledger = open_ledger(self._place, self.config)
+            ledger = open_ledger(self._place, name, self.config.rates)
             self.clock = ledger.clock
             at = str(self._place), str(self._place)
         else:

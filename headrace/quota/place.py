@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
 from headrace.errors import ConfigurationError
-from headrace.logs.redaction import hide
 
 SETTING = "HEADRACE_QUOTA"
 _REDIS, _POSTGRES = ("redis", "rediss"), ("postgres", "postgresql")
@@ -60,5 +59,4 @@ def read_server(url: SecretStr, setting: str = SETTING) -> QuotaServer:
         known = False
     if not known:
         raise ConfigurationError(f"{setting} is no URL of a Redis or a PostgreSQL", hint=hint)
-    hide(parts.password, unquote(parts.password or ""))
     return QuotaServer(url, setting)

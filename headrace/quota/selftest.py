@@ -6,10 +6,12 @@ Statistics are made from the moments at which permits came, in nanoseconds.
 from __future__ import annotations
 
 import multiprocessing
+import secrets
 import tempfile
 import time
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.queues import Queue
 from pathlib import Path
@@ -17,8 +19,10 @@ from typing import NamedTuple
 
 from headrace.quota.config import QuotaConfig
 from headrace.quota.exceptions import PermitTimeout
-from headrace.quota.gate import open_gate
+from headrace.quota.gate import Gate, open_gate
+from headrace.quota.place import Place, QuotaServer
 from headrace.quota.rates import QuotaRate
+from headrace.quota.status import drop_quota, known_names, reset_quota
 
 #: From so many moments of a window a stretch of time is begun.
 _BEGINNINGS = 1000
@@ -106,12 +110,12 @@ class SelfTest:
 
 
 def run_selftest(
-    folder: Path, rate: QuotaRate, processes: int = 3, seconds: float = 5.0
+    place: Place, rate: QuotaRate, processes: int = 3, seconds: float = 5.0
 ) -> SelfTest:
-    """Measure a throw-away quota in `folder`, so that its file system is what is measured."""
-    with tempfile.TemporaryDirectory(dir=folder, prefix="selftest-") as scratch:
-        took_ms = _uncontended(Path(scratch))
-        grants = _contended(Path(scratch), rate, processes, seconds)
+    """Measure a throw-away quota at `place`, so that its file system or server is measured."""
+    with _scratch(place) as scratch:
+        took_ms = _uncontended(scratch)
+        grants = _contended(scratch, rate, processes, seconds)
     everyone = sorted(moment for one in grants for moment in one)
     window = rate.interval_ms * 1_000_000
     return SelfTest(
@@ -124,10 +128,43 @@ def run_selftest(
     )
 
 
-def _uncontended(folder: Path) -> list[float]:
-    config = QuotaConfig(name="uncontended", rates=(QuotaRate(10_000, 60_000),))
+class _Scratch(NamedTuple):
+    """A place for throw-away quotas, and how their names begin."""
+
+    place: Place
+    prefix: str = ""
+
+    def config(self, name: str, rate: QuotaRate) -> QuotaConfig:
+        """One of them."""
+        return QuotaConfig(name=self.prefix + name, rates=(rate,))
+
+
+@contextmanager
+def _scratch(place: Place) -> Iterator[_Scratch]:
+    if not isinstance(place, QuotaServer):
+        with tempfile.TemporaryDirectory(dir=place, prefix="selftest-") as folder:
+            yield _Scratch(Path(folder))
+        return
+    scratch = _Scratch(place, f"selftest-{secrets.token_hex(4)}-")
+    try:
+        yield scratch
+    finally:
+        for name in known_names(place):
+            if name.startswith(scratch.prefix):
+                drop_quota(place, name)
+
+
+def _open_new(scratch: _Scratch, config: QuotaConfig) -> Gate:
+    """A quota of which no permit was ever given, whatever its server knows."""
+    gate = open_gate(scratch.place, config)
+    reset_quota(scratch.place, config.name, bookings=False)
+    return gate
+
+
+def _uncontended(scratch: _Scratch) -> list[float]:
+    config = scratch.config("uncontended", QuotaRate(10_000, 60_000))
     took_ms = []
-    with open_gate(folder, config) as gate:
+    with _open_new(scratch, config) as gate:
         for _ in range(_UNCONTENDED):
             began = time.perf_counter()
             with gate.admit() as admission:
@@ -136,31 +173,34 @@ def _uncontended(folder: Path) -> list[float]:
     return took_ms
 
 
-def _contended(folder: Path, rate: QuotaRate, processes: int, seconds: float) -> list[list[int]]:
+def _contended(
+    scratch: _Scratch, rate: QuotaRate, processes: int, seconds: float
+) -> list[list[int]]:
     context = multiprocessing.get_context("spawn")
     results: Queue[list[int]] = context.Queue()
     barrier = context.Barrier(processes)
     workers = [
-        context.Process(target=_take_all, args=(folder, rate, seconds, barrier, results))
+        context.Process(target=_take_all, args=(scratch, rate, seconds, barrier, results))
         for _ in range(processes)
     ]
-    for worker in workers:
-        worker.start()
-    grants = [results.get(timeout=seconds + 60) for _ in workers]
-    for worker in workers:
-        worker.join()
+    with _open_new(scratch, scratch.config("contended", rate)):
+        for worker in workers:
+            worker.start()
+        grants = [results.get(timeout=seconds + 60) for _ in workers]
+        for worker in workers:
+            worker.join()
     return grants
 
 
 def _take_all(
-    folder: Path,
+    scratch: _Scratch,
     rate: QuotaRate,
     seconds: float,
     barrier: object,
     results: Queue[list[int]],
 ) -> None:
     grants: list[int] = []
-    with open_gate(folder, QuotaConfig(name="contended", rates=(rate,))) as gate:
+    with open_gate(scratch.place, scratch.config("contended", rate)) as gate:
         barrier.wait()  # type: ignore[attr-defined]  # a proxy without a type of its own
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:

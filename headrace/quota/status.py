@@ -12,14 +12,16 @@ from urllib.parse import quote, unquote
 from headrace.errors import ConfigurationError
 from headrace.locks import LockTimeout, locked, sqlite_holders
 from headrace.quota.breaker import BreakerState, Phase
-from headrace.quota.breaker_file import Breaker
+from headrace.quota.breaker_file import Breaker, read_breaker
 from headrace.quota.clock import MS, NS, Clock, MonotonicClock
 from headrace.quota.config import BreakerConfig, QuotaConfig
 from headrace.quota.exceptions import QuotaUnavailable
 from headrace.quota.lanes import Lane
+from headrace.quota.place import Place, QuotaServer
 from headrace.quota.processes import Owner
 from headrace.quota.rates import QuotaRate
 from headrace.quota.register import FORGET, REFUSALS, State
+from headrace.quota.shared import open_journal, open_ledger
 from headrace.quota.storage import BUSY_TIMEOUT_S, lock_of
 
 
@@ -68,6 +70,13 @@ class BreakerStatus:
     failures: int
     reopens_in_s: float
     outage_s: float
+
+    @classmethod
+    def read(cls, connection: sqlite3.Connection, now: int) -> BreakerStatus:
+        """Read the tables; inside a look at them."""
+        if connection.execute("SELECT 1 FROM breaker").fetchone() is None:
+            return cls.of_nothing()
+        return cls.of(read_breaker(connection), now)
 
     @classmethod
     def of_nothing(cls) -> BreakerStatus:
@@ -190,28 +199,38 @@ def breaker_path(folder: Path, name: str) -> Path:
     return folder / f"breaker-{quote(name, safe='')}{_SUFFIX}"
 
 
-def known_names(folder: Path) -> list[str]:
-    """The names of all quotas and breakers in a folder."""
+def known_names(place: Place) -> list[str]:
+    """The names of all quotas and breakers at a place.
+
+    Raises:
+        QuotaUnavailable, ConfigurationError: it is a server that cannot be asked.
+    """
+    if isinstance(place, QuotaServer):
+        with closing(open_journal(place)) as journal:
+            return journal.names()
     return sorted(
         {
             unquote(path.name.removeprefix(prefix).removesuffix(_SUFFIX))
             for prefix in _PREFIXES
-            for path in folder.glob(f"{prefix}*{_SUFFIX}")
+            for path in place.glob(f"{prefix}*{_SUFFIX}")
         }
     )
 
 
-def inspect(folder: Path, name: str, clock: Clock | None = None) -> QuotaStatus:
+def inspect(place: Place, name: str, clock: Clock | None = None) -> QuotaStatus:
     """The quota and its breaker as they stand; nothing is written.
 
     Raises:
-        ConfigurationError: the folder knows no such quota.
-        QuotaUnavailable: a file cannot be read.
+        ConfigurationError: the place knows no such quota.
+        QuotaUnavailable: a file cannot be read, or a server cannot be asked.
     """
+    check_known(place, name)
+    if isinstance(place, QuotaServer):
+        return _inspect_shared(place, name)
+    folder = place
     clock = clock or MonotonicClock()
     now = clock.now()
     book = NO_BOOK
-    check_known(folder, name)
     if quota_path(folder, name).exists():
         with _reading(quota_path(folder, name)) as connection:
             row = connection.execute(
@@ -228,36 +247,72 @@ def inspect(folder: Path, name: str, clock: Clock | None = None) -> QuotaStatus:
     return QuotaStatus(name, book, inspect_breaker(folder, name, clock))
 
 
-def inspect_breaker(folder: Path, name: str, clock: Clock | None = None) -> BreakerStatus:
+def _inspect_shared(server: QuotaServer, name: str) -> QuotaStatus:
+    ledger = open_ledger(server, name)
+
+    def read(connection: sqlite3.Connection) -> QuotaStatus:
+        now, book = ledger.clock.now(), NO_BOOK
+        row = connection.execute(
+            "SELECT rates, blocked_until, slowdown, episode FROM state"
+        ).fetchone()
+        if row is not None:
+            recorded, *state = row
+            config = _recorded_config(name, recorded)
+            book = BookStatus.read(connection, config, State(*state), now)
+        return QuotaStatus(name, book, BreakerStatus.read(connection, now))
+
+    with closing(ledger):
+        return ledger.change(read)
+
+
+def inspect_breaker(place: Place, name: str, clock: Clock | None = None) -> BreakerStatus:
     """The breaker alone, without its quota.
 
     Raises:
-        ConfigurationError: the folder knows no such quota.
-        QuotaUnavailable: the file cannot be read.
+        ConfigurationError: the place knows no such quota.
+        QuotaUnavailable: the file cannot be read, or the server cannot be asked.
     """
+    check_known(place, name)
+    if isinstance(place, QuotaServer):
+        return _inspect_shared(place, name).breaker
     clock = clock or MonotonicClock()
-    check_known(folder, name)
-    if not breaker_path(folder, name).exists():
+    if not breaker_path(place, name).exists():
         return BreakerStatus.of_nothing()
-    with open_breaker(folder, name, clock) as opened:
+    with open_breaker(place, name, clock) as opened:
         return BreakerStatus.of(opened.state(), clock.now())
 
 
-def reset_quota(folder: Path, name: str, *, bookings: bool) -> None:
+def drop_quota(server: QuotaServer, name: str) -> None:
+    """Remove a quota and its breaker from a server; whoever uses it begins again.
+
+    Raises:
+        ConfigurationError: the server knows no such quota.
+        QuotaUnavailable: it cannot be asked.
+    """
+    check_known(server, name)
+    with closing(open_journal(server)) as journal:
+        journal.drop(name)
+
+
+def reset_quota(place: Place, name: str, *, bookings: bool) -> None:
     """Forget what the server's answers did to a quota.
 
     Args:
-        folder: of the state.
+        place: of the state.
         name: of the quota.
         bookings: forget the permits given as well: the next window starts empty, so the server may
             see up to twice the quota in the window at hand.
 
     Raises:
-        ConfigurationError: the folder knows no such quota.
-        QuotaUnavailable: its file cannot be read or written.
+        ConfigurationError: the place knows no such quota.
+        QuotaUnavailable: it cannot be read or written.
     """
-    check_known(folder, name)
-    path = quota_path(folder, name)
+    check_known(place, name)
+    if isinstance(place, QuotaServer):
+        with closing(open_ledger(place, name)) as ledger:
+            ledger.change(_reset, bookings)
+        return
+    path = quota_path(place, name)
     if not path.exists():
         return
     with (
@@ -266,35 +321,45 @@ def reset_quota(folder: Path, name: str, *, bookings: bool) -> None:
         closing(sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None)) as connection,
     ):
         connection.execute("BEGIN IMMEDIATE")
-        connection.execute("UPDATE state SET slowdown = 1, blocked_until = 0, episode = 0")
         connection.execute(REFUSALS)
-        connection.execute("DELETE FROM refusals")
-        if bookings:
-            connection.execute(FORGET)
+        _reset(connection, bookings)
         connection.execute("COMMIT")
 
 
+def _reset(connection: sqlite3.Connection, bookings: bool) -> None:
+    connection.execute("UPDATE state SET slowdown = 1, blocked_until = 0, episode = 0")
+    connection.execute("DELETE FROM refusals")
+    if bookings:
+        connection.execute(FORGET)
+
+
 @contextmanager
-def open_breaker(folder: Path, name: str, clock: Clock | None = None) -> Iterator[Breaker]:
+def open_breaker(place: Place, name: str, clock: Clock | None = None) -> Iterator[Breaker]:
     """The breaker of that name, to look at or to reset.
 
     Raises:
-        ConfigurationError: the folder knows no such breaker.
+        ConfigurationError: the place knows no such breaker.
+        QuotaUnavailable: it cannot be read.
     """
-    check_known(folder, name)
-    breaker = Breaker(breaker_path(folder, name), name, BreakerConfig(), clock or MonotonicClock())
+    check_known(place, name)
+    if isinstance(place, QuotaServer):
+        ledger = open_ledger(place, name)
+        breaker = Breaker(str(place), name, BreakerConfig(), ledger.clock, ledger=ledger)
+    else:
+        path = breaker_path(place, name)
+        breaker = Breaker(path, name, BreakerConfig(), clock or MonotonicClock())
     try:
         yield breaker
     finally:
         breaker.close()
 
 
-def check_known(folder: Path, name: str) -> None:
-    """Refuse a name that the folder does not know."""
-    known = known_names(folder)
+def check_known(place: Place, name: str) -> None:
+    """Refuse a name that the place does not know."""
+    known = known_names(place)
     if name not in known:
         raise ConfigurationError(
-            f"{folder} has no quota {name!r}", hint=f"Known: {', '.join(known) or 'none'}"
+            f"{place} has no quota {name!r}", hint=f"Known: {', '.join(known) or 'none'}"
         )
 
 

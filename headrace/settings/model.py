@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import platformdirs
 from pydantic import Field, SecretStr, ValidationError, field_validator
@@ -24,6 +24,9 @@ from headrace.durations import LONGEST_S
 from headrace.errors import ConfigurationError
 from headrace.paths import user_path
 from headrace.settings.files import SettingsFile, read_files
+
+if TYPE_CHECKING:
+    from headrace.quota.place import Place
 
 
 def _default_home() -> Path:
@@ -59,6 +62,12 @@ class Settings(BaseSettings):
     )
     rate: str = Field(
         default="10/s", description="What the exchange allows: 15/s, or 10/s,100/m; none lifts it."
+    )
+    quota: SecretStr = Field(
+        default=SecretStr(""),
+        description="Where quotas and breakers live: empty for files in the state folder; to share "
+        "them between machines, redis://:PASSWORD@HOST:6379/0, rediss://... for TLS, "
+        "postgres://USER:PASSWORD@HOST/DATABASE, or block:NAME.",
     )
     leases: str = Field(
         default="",
@@ -169,8 +178,19 @@ class Settings(BaseSettings):
 
     @property
     def quota_folder(self) -> Path:
-        """State of quotas and breakers."""
+        """State of quotas and breakers of this machine."""
         return self.home / "quota"
+
+    @property
+    def quota_place(self) -> Place:
+        """Where quotas and breakers live, where no block says it (see `blocks.resolve`).
+
+        Raises:
+            ConfigurationError: the URL of the server does not read.
+        """
+        from headrace.quota.place import read_server  # not for help
+
+        return read_server(self.quota) if self.quota.get_secret_value() else self.quota_folder
 
     def journal_of(self, queue: str) -> Path:
         """The journal of a queue of requests."""

@@ -125,7 +125,7 @@ def connected(
     """
     # Prefect, which blocks are made of, takes a second to import, and Looker's SDK half a one, at
     # every command of ours.
-    from blocks.resolve import looker_of, looker_quota_of
+    from blocks.resolve import looker_of, looker_quota_of, quota_place
     from headrace.looker.client import open_client
 
     settings = load_settings()
@@ -136,7 +136,7 @@ def connected(
     )
     host = urlsplit(connection.base_url).netloc.rpartition("@")[2]
     with ExitStack() as opened:
-        gate = quota.gate(settings.quota_folder, host, outage_limit_s=outage_limit_s)
+        gate = quota.gate(quota_place(settings), host, outage_limit_s=outage_limit_s)
         opened.callback(gate.close)
         client = open_client(connection, gate, workers=workers, stop=stop)
         opened.callback(client.close)

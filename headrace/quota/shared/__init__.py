@@ -18,10 +18,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.extras import import_with
+from headrace.quota.clock import MS
 from headrace.quota.place import QuotaServer
 
 if TYPE_CHECKING:
-    from headrace.quota.config import QuotaConfig
+    from collections.abc import Sequence
+
+    from headrace.quota.rates import QuotaRate
     from headrace.quota.shared.journal import Journal
     from headrace.quota.shared.ledger import Ledger
 
@@ -41,13 +44,18 @@ def open_journal(server: QuotaServer) -> Journal:
     return journal
 
 
-def open_ledger(server: QuotaServer, config: QuotaConfig) -> Ledger:
-    """A quota on a server; its parts are attached next.
+def open_ledger(server: QuotaServer, name: str, rates: Sequence[QuotaRate] = ()) -> Ledger:
+    """A quota on a server, to look at, or to attach a book and a breaker to.
+
+    Args:
+        server: which.
+        name: of the quota.
+        rates: how far back it matters what was given; none for who only looks.
 
     Raises:
         ConfigurationError: as `open_journal`.
     """
     from headrace.quota.shared.ledger import Ledger  # not where all is in a folder
 
-    longest = max((rate.interval_ms for rate in config.rates), default=0)
-    return Ledger(open_journal(server), config.name, longest * 1_000_000)
+    longest = max((rate.interval_ms for rate in rates), default=0)
+    return Ledger(open_journal(server), name, longest * MS)

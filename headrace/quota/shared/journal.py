@@ -104,6 +104,10 @@ class Journal(Protocol):
         """The names of all quotas."""
         ...
 
+    def drop(self, name: str) -> None:
+        """Remove a quota."""
+        ...
+
     def close(self) -> None:
         """Close the connection."""
         ...

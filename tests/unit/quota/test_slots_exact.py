@@ -14,15 +14,34 @@ from hypothesis import strategies as st
 
 from headrace.quota import Lane, QuotaConfig
 from headrace.quota.book import SlotBook
+from headrace.quota.shared.ledger import Ledger
 from headrace.quota.slot import Slot
+from tests.support.journals import MemoryJournal, MemoryServer
 
 S = 1_000_000_000
 MS = 1_000_000
 
 
 @dataclass
+class SkewedClock:
+    """What one machine knows of the server's clock: it is late, by no more than its slack."""
+
+    world: World
+    late: int
+    slack: int
+    boot_id: str = "boot"
+    steps: int = 0
+
+    def now(self) -> int:
+        return self.world.at - self.late
+
+
+@dataclass
 class World:
-    """Callers on a simulated clock: they are woken late, killed, overtaken and slow to settle."""
+    """Callers on a simulated clock: they are woken late, killed, overtaken and slow to settle.
+
+    `slack` puts each process on a machine of its own, whose clock is uncertain by up to so much.
+    """
 
     rates: str
     seed: int
@@ -30,17 +49,22 @@ class World:
     packets: bool = False
     calm: bool = False
     at: int = 1_000 * S
-    boot_id: str = "boot"
-    slack = 0
+    shared: bool = False
+    slack: int = 0
     departures: list[int] = field(default_factory=list)
-
-    def now(self) -> int:
-        return self.at
+    clocks: dict[SlotBook, SkewedClock] = field(default_factory=dict)
 
     def run(self, folder: Path, processes: int, callers: int, permits: int) -> None:
         chance = random.Random(self.seed)
         config = QuotaConfig(name="x", rates=self.rates, burst=self.burst)
-        books = [SlotBook(folder / "q.sqlite", config, self) for _ in range(processes)]
+        server = MemoryServer()
+        books = []
+        for _ in range(processes):
+            slack = chance.randrange(self.slack) if self.slack else 0
+            clock = SkewedClock(self, chance.randrange(slack) if slack else 0, slack)
+            shared = Ledger(MemoryJournal(server, clock), "x", S) if self.shared else None
+            books.append(SlotBook(folder / "q.sqlite", config, clock, shared))
+            self.clocks[books[-1]] = clock
         agenda: list[tuple[int, int, SlotBook, Slot | None]] = []
         for number in range(callers):
             when = self.at + chance.randrange(S)
@@ -63,10 +87,9 @@ class World:
             booked = book.book(chance.choice(list(Lane)), reach=reach)
             assert isinstance(booked, Slot)
             return booked
-        if slot.at > self.at:
-            return (
-                slot if slot.fixed else book.tighten(slot, fix=slot.at - self.at < 3 * book.guard)
-            )
+        now = self.clocks[book].now()
+        if slot.at > now:
+            return slot if slot.fixed else book.tighten(slot, fix=slot.at - now < 3 * book.guard)
         if not slot.fixed:
             held = book.confirm(slot)
             if held is None or not held.fixed:
@@ -86,12 +109,13 @@ class World:
         hold_up = 0.1 * MS if self.calm else MS
         self.at += int(chance.expovariate(1 / hold_up))  # between the answer and leaving
         held: Slot | None = slot
-        while held is not None and held.late(self.at):
+        clock = self.clocks[book]
+        while held is not None and held.late(clock.now() + clock.slack):
             held = book.delay(held)
             self.at += int(chance.expovariate(1 / MS))
         if held is not None:
             self.departures.append(self.at)
-            book.settle(held, self.at)
+            book.settle(held, clock.now())
 
     def _wakes(self, book: SlotBook, slot: Slot | None, chance: random.Random) -> int:
         late = int(chance.expovariate(1 / (0.3 * MS)))
@@ -102,6 +126,7 @@ class World:
         far = slot.at - self.at > book.shortest
         look_again = self.at + book.relook if far else slot.at - 2 * book.guard
         straight = slot.fixed or slot.tight or look_again <= self.at
+        late += self.clocks[book].late
         return max(self.at, slot.at if straight else look_again) + late
 
 
@@ -113,6 +138,39 @@ def overfull(departures: list[int], limit: int, length: int) -> list[int]:
         for earlier, later in zip(ordered, ordered[limit:], strict=False)
         if later - earlier < length
     ]
+
+
+@settings(max_examples=15)
+@given(
+    seed=st.integers(0, 2**32),
+    processes=st.integers(1, 5),
+    rates=st.sampled_from(["3/s", "10/s", "20/s,100/10s", "4/100ms"]),
+    slack=st.sampled_from([1, MS, 15 * MS]),
+)
+def test_nor_where_machines_differ_about_the_servers_clock(
+    seed: int, processes: int, rates: str, slack: int
+) -> None:
+    world = World(rates, seed, shared=True, slack=slack)
+    world.run(Path(), processes, callers=12, permits=120)
+    for rate in QuotaConfig(name="x", rates=rates).rates:
+        assert overfull(world.departures, rate.limit, rate.interval_ms * MS) == []
+
+
+@settings(max_examples=10)
+@given(
+    seed=st.integers(0, 2**32),
+    processes=st.integers(1, 5),
+    rates=st.sampled_from(["3/s", "10/s", "20/s,100/10s"]),
+    packets=st.booleans(),
+)
+def test_a_shared_quota_does_what_a_file_does(
+    seed: int, processes: int, rates: str, packets: bool
+) -> None:
+    in_a_file, shared = (World(rates, seed, None, packets, shared=way) for way in (False, True))
+    with tempfile.TemporaryDirectory() as folder:
+        in_a_file.run(Path(folder), processes, callers=12, permits=120)
+    shared.run(Path(), processes, callers=12, permits=120)
+    assert in_a_file.departures == shared.departures
 
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
