@@ -12,6 +12,7 @@ from blocks.looker import Looker
 from blocks.quota import Quota
 from blocks.signing import BlockKey
 from blocks.sot import SotStoreBlock
+from headrace.errors import ConfigurationError
 from headrace.evidence.key_files import KeyFile
 from headrace.evidence.keys import KeyPlace
 from headrace.looker.client import LookerConnection, connection_from_environment
@@ -76,7 +77,7 @@ def quota_place(settings: Settings) -> Place:
     name = block_name(settings.quota.get_secret_value())
     if not name:
         return settings.quota_place
-    server = _loaded(Quota, name).server()
+    server = loaded(Quota, name).server()
     if server is None:
         raise ConfigurationError(
             f"the Quota block {name!r} of HEADRACE_QUOTA has no location",

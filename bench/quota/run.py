@@ -13,7 +13,16 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.machine import machine_state
-from bench.quota import backfills, keyed, matrix, refusals, scenarios, signed, strict_window
+from bench.quota import (
+    backfills,
+    keyed,
+    matrix,
+    refusals,
+    scenarios,
+    shared,
+    signed,
+    strict_window,
+)
 
 RESULTS = Path(__file__).parents[1] / "results"
 LIMITERS = ("headrace", "stock")
@@ -53,6 +62,10 @@ def _signed(*, quick: bool) -> list[dict[str, Any]]:
     return signed.measure(quick=quick)
 
 
+def _shared(*, quick: bool) -> list[dict[str, Any]]:
+    return shared.measure(quick=quick)
+
+
 PARTS: dict[str, Callable[..., list[dict[str, Any]]]] = {
     "scenarios": _scenarios,
     "matrix": _matrix,
@@ -61,6 +74,7 @@ PARTS: dict[str, Callable[..., list[dict[str, Any]]]] = {
     "backfills": _backfills,
     "keyed": _keyed,
     "signed": _signed,
+    "shared": _shared,
 }
 
 

@@ -21,7 +21,7 @@ from headrace.quota.place import Place, QuotaServer
 from headrace.quota.processes import Owner
 from headrace.quota.rates import QuotaRate
 from headrace.quota.register import FORGET, REFUSALS, State
-from headrace.quota.shared import open_journal, open_ledger
+from headrace.quota.shared import open_keeper, open_ledger
 from headrace.quota.storage import BUSY_TIMEOUT_S, lock_of
 
 
@@ -206,8 +206,8 @@ def known_names(place: Place) -> list[str]:
         QuotaUnavailable, ConfigurationError: it is a server that cannot be asked.
     """
     if isinstance(place, QuotaServer):
-        with closing(open_journal(place)) as journal:
-            return journal.names()
+        with closing(open_keeper(place)) as keeper:
+            return keeper.names()
     return sorted(
         {
             unquote(path.name.removeprefix(prefix).removesuffix(_SUFFIX))
@@ -290,8 +290,8 @@ def drop_quota(server: QuotaServer, name: str) -> None:
         QuotaUnavailable: it cannot be asked.
     """
     check_known(server, name)
-    with closing(open_journal(server)) as journal:
-        journal.drop(name)
+    with closing(open_keeper(server)) as keeper:
+        keeper.drop(name)
 
 
 def reset_quota(place: Place, name: str, *, bookings: bool) -> None:

@@ -13,7 +13,7 @@ from headrace.lake import Store
 from headrace.lake.local import LocalStore
 from headrace.lake.s3 import S3Store
 from headrace.quota.place import Place, read_server
-from headrace.quota.shared.redis import RedisJournal
+from headrace.quota.shared.redis import RedisKeeper
 from tests.services_fixtures import BUCKET, moto_url, seaweed_url, settings_for
 from tests.support.postgres import postgres, postgres_url
 from tests.support.redis import redis_server, redis_url
@@ -51,8 +51,8 @@ def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
         return tmp_path / "state"
     if request.param == "redis":
         # It was started a moment ago, so that what it kept before would be waited for.
-        begin = RedisJournal.begin
-        monkeypatch.setattr(RedisJournal, "begin", lambda *given: begin(*given[:-1], 0))
+        begin = RedisKeeper.begin
+        monkeypatch.setattr(RedisKeeper, "begin", lambda *given: begin(*given[:-1], 0))
     return read_server(SecretStr(request.getfixturevalue(f"{request.param}_url")))
 
 

@@ -9,7 +9,7 @@ of transactions on a file is, and the server knows nothing of slots or lanes: it
 
 1. `ledger`: a quota's copy in one process: transactions, catching up, starting again.
 2. `replica`: the tables in memory, and changes as bytes.
-3. `journal`: what a server has to do; `redis`, `postgres`: the two that do it.
+3. `keeper`: what a server has to do; `redis`, `postgres`: the two that do it.
 4. `clock`: the server's clock as one process knows it.
 """
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from headrace.quota.rates import QuotaRate
-    from headrace.quota.shared.journal import Journal
+    from headrace.quota.shared.keeper import Keeper
     from headrace.quota.shared.ledger import Ledger
 
 
-def open_journal(server: QuotaServer) -> Journal:
+def open_keeper(server: QuotaServer) -> Keeper:
     """A connection to the server of quotas; it is made when it is first used.
 
     Raises:
@@ -37,11 +37,11 @@ def open_journal(server: QuotaServer) -> Journal:
     """
     if server.on_redis:
         redis = import_with("redis", f"{__name__}.redis")
-        journal: Journal = redis.RedisJournal(server)
+        keeper: Keeper = redis.RedisKeeper(server)
     else:
         postgres = import_with("postgres", f"{__name__}.postgres")
-        journal = postgres.PostgresJournal(server)
-    return journal
+        keeper = postgres.PostgresKeeper(server)
+    return keeper
 
 
 def open_ledger(server: QuotaServer, name: str, rates: Sequence[QuotaRate] = ()) -> Ledger:
@@ -53,9 +53,9 @@ def open_ledger(server: QuotaServer, name: str, rates: Sequence[QuotaRate] = ())
         rates: how far back it matters what was given; none for who only looks.
 
     Raises:
-        ConfigurationError: as `open_journal`.
+        ConfigurationError: as `open_keeper`.
     """
     from headrace.quota.shared.ledger import Ledger  # not where all is in a folder
 
     longest = max((rate.interval_ms for rate in rates), default=0)
-    return Ledger(open_journal(server), name, longest * MS)
+    return Ledger(open_keeper(server), name, longest * MS)

@@ -9,6 +9,7 @@ same way whether it read the newest.
 from __future__ import annotations
 
 import logging
+import random
 import secrets
 import sqlite3
 import threading
@@ -19,7 +20,7 @@ from typing import Concatenate, NamedTuple, ParamSpec, TypeVar
 from headrace.quota.clock import MS, NS
 from headrace.quota.exceptions import QuotaOutage
 from headrace.quota.shared.clock import ServerClock
-from headrace.quota.shared.journal import KEPT, Journal, Position
+from headrace.quota.shared.keeper import KEPT, Keeper, Position
 from headrace.quota.shared.replica import Replica
 from headrace.quota.storage import Found
 
@@ -32,6 +33,8 @@ T = TypeVar("T")
 _EVERY = KEPT // 2
 #: After so many changes of others that came in between, something else is wrong.
 _MOST_TRIES = 200
+#: Pauses before the third try and later ones are of a random length, up to twice as long each time.
+_PAUSE_S, _LONGEST_PAUSE_S = 0.0002, 0.02
 #: What was heard of the server so long ago is taken for new.
 _FRESH = 20 * MS
 #: The same for what is looked at again before a request leaves.
@@ -50,14 +53,14 @@ class Ledger:
     """See the module. Safe for many threads.
 
     Args:
-        journal: the server; this ledger closes it.
+        keeper: the server; this ledger closes it.
         name: of the quota.
         horizon: for so many nanoseconds it matters what was given before.
     """
 
-    def __init__(self, journal: Journal, name: str, horizon: int) -> None:
-        self.clock: ServerClock = journal.clock
-        self._journal = journal
+    def __init__(self, keeper: Keeper, name: str, horizon: int) -> None:
+        self.clock: ServerClock = keeper.clock
+        self._keeper = keeper
         self._name = name
         self._horizon = horizon
         self._mutex = threading.RLock()
@@ -78,7 +81,7 @@ class Ledger:
                 others; with whether permits may have been given that they do not know of.
 
         Raises:
-            QuotaOutage, ConfigurationError: as a `Journal` does.
+            QuotaOutage, ConfigurationError: as a `Keeper` does.
         """
         part = LedgerPart(self, found)
         with self._mutex:
@@ -101,7 +104,7 @@ class Ledger:
         """Close the connection."""
         with self._mutex:
             self._forget()
-            self._journal.close()
+            self._keeper.close()
 
     # -- transactions ---------------------------------------------------------------------------
 
@@ -135,7 +138,10 @@ class Ledger:
         return time.monotonic_ns() - self._heard > _LENIENT
 
     def _settled(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        for _ in range(_MOST_TRIES):
+        for tries in range(_MOST_TRIES):
+            if tries > 1:
+                # Others are busy, too: a try that fails costs all of them time.
+                time.sleep(random.uniform(0, min(_LONGEST_PAUSE_S, _PAUSE_S * 2**tries)))
             replica = self._ready()
             done, result = self._tried(replica, work)
             if done:
@@ -163,7 +169,7 @@ class Ledger:
                 failure = error
             if change and self._content_is_due(replica):
                 content = replica.content()
-            answer = self._journal.append(self._position, change, content)
+            answer = self._keeper.append(self._position, change, content)
         except BaseException:
             replica.rollback()
             self._forget()
@@ -189,7 +195,7 @@ class Ledger:
 
     def _ready(self) -> Replica:
         """A copy of the list as it is now, of which all parts have taken possession."""
-        connections = self._journal.connect()
+        connections = self._keeper.connect()
         if self._replica is None or connections != self._connections:
             self._read()
             self._connections = connections
@@ -224,13 +230,13 @@ class Ledger:
 
     def _read(self) -> None:
         self._forget()
-        history = self._journal.read(self._name)
+        history = self._keeper.read(self._name)
         while history is None:
             empty = Replica(self._where)
             content = empty.content()
             empty.close()
-            self._journal.begin(self._name, secrets.token_hex(8), content, self._horizon)
-            history = self._journal.read(self._name)
+            self._keeper.begin(self._name, secrets.token_hex(8), content, self._horizon)
+            history = self._keeper.read(self._name)
         self._replica = Replica(self._where, history.content, history.changes)
         self._position = Position(self._name, history.epoch, history.version)
         self._unsure = history.unsure
@@ -250,7 +256,7 @@ class Ledger:
 
     @property
     def _where(self) -> str:
-        return str(self._journal)
+        return str(self._keeper)
 
 
 class LedgerPart:

@@ -25,7 +25,7 @@ from headrace.postgres import (
 from headrace.quota.exceptions import QuotaOutage, QuotaServerRefused
 from headrace.quota.place import QuotaServer
 from headrace.quota.shared.clock import ServerClock
-from headrace.quota.shared.journal import GONE, KEPT, Answer, History, Position
+from headrace.quota.shared.keeper import GONE, KEPT, Answer, History, Position
 
 #: The longest wait for a connection, or for an answer, in seconds.
 LIMIT_S = 2.0
@@ -86,8 +86,8 @@ DELETE FROM headrace_quota_changes USING gone WHERE headrace_quota_changes.epoch
 """
 
 
-class PostgresJournal:
-    """`Journal` on a PostgreSQL server.
+class PostgresKeeper:
+    """`Keeper` on a PostgreSQL server.
 
     Raises:
         ConfigurationError: the URL cannot be used.
@@ -105,7 +105,7 @@ class PostgresJournal:
         return str(self._server)
 
     def connect(self) -> int:
-        """See `Journal`; also makes the tables."""
+        """See `Keeper`; also makes the tables."""
         if not self._there:
             if not self._run(_THERE, ())[0][0]:
                 with self._in_our_words():
@@ -114,19 +114,19 @@ class PostgresJournal:
         return self.postgres.connections
 
     def read(self, name: str) -> History | None:
-        """See `Journal`."""
+        """See `Keeper`."""
         ((epoch, made, unsure, version, content, changes),) = self._timed(_READ, (name,))
         if epoch is None:
             return None
         return History(epoch, made * 1000, unsure, version + len(changes), content, changes)
 
     def begin(self, name: str, epoch: str, content: bytes, horizon: int) -> None:
-        """See `Journal`."""
+        """See `Keeper`."""
         del horizon  # it knows whether there was one
         self._run(_BEGIN, {"name": name, "epoch": epoch, "content": content})
 
     def append(self, position: Position, change: bytes, content: bytes) -> Answer:
-        """See `Journal`."""
+        """See `Keeper`."""
         name, epoch, version = position
         asked = {"epoch": epoch, "version": version, "change": change}
         ((there, added, changes),) = self._timed(_APPEND, asked)
@@ -139,7 +139,7 @@ class PostgresJournal:
         return Answer(done, changes)
 
     def names(self) -> list[str]:
-        """See `Journal`."""
+        """See `Keeper`."""
         self.connect()
         return [name for (name,) in self._run("SELECT name FROM headrace_quotas ORDER BY name", ())]
 

@@ -22,7 +22,7 @@ from headrace.quota.clock import NS
 from headrace.quota.exceptions import QuotaOutage, QuotaServerRefused
 from headrace.quota.place import QuotaServer
 from headrace.quota.shared.clock import ServerClock
-from headrace.quota.shared.journal import GONE, KEPT, Answer, History, Position
+from headrace.quota.shared.keeper import GONE, KEPT, Answer, History, Position
 
 #: Scripts write after they have read the time since this version; older ones refuse that.
 OLDEST = (6, 0)
@@ -72,8 +72,8 @@ return {time, 'done'}
 _SHA = {text: hashlib.sha1(text.encode()).hexdigest() for text in (_READ, _BEGIN, _APPEND)}
 
 
-class RedisJournal:
-    """`Journal` on a Redis server.
+class RedisKeeper:
+    """`Keeper` on a Redis server.
 
     Raises:
         QuotaServerRefused: the URL cannot be used.
@@ -112,13 +112,13 @@ class RedisJournal:
         return str(self._server)
 
     def connect(self) -> int:
-        """See `Journal`; also looks whether this server can keep quotas."""
+        """See `Keeper`; also looks whether this server can keep quotas."""
         with self._mutex:
             self._connected()
             return self._connections
 
     def read(self, name: str) -> History | None:
-        """See `Journal`."""
+        """See `Keeper`."""
         _, *known = self._run(_READ, name)
         if not known:
             return None
@@ -128,13 +128,13 @@ class RedisJournal:
         )
 
     def begin(self, name: str, epoch: str, content: bytes, horizon: int) -> None:
-        """See `Journal`."""
+        """See `Keeper`."""
         # What was kept before the server was started may be lost, so nothing is known of it.
         unsure = self.clock.now() - self._started < horizon
         self._run(_BEGIN, name, epoch, int(unsure), content, name, more=(_NAMES,))
 
     def append(self, position: Position, change: bytes, content: bytes) -> Answer:
-        """See `Journal`."""
+        """See `Keeper`."""
         _, what, *changes = self._run(
             _APPEND, position.name, position.epoch, position.version, change, content, KEPT
         )
@@ -143,7 +143,7 @@ class RedisJournal:
         return Answer(what == b"done", changes[0] if changes else [])
 
     def names(self) -> list[str]:
-        """See `Journal`."""
+        """See `Keeper`."""
         with self._mutex:
             found = self._ask("SMEMBERS", _NAMES)
         return sorted(name.decode() for name in found)

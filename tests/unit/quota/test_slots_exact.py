@@ -16,7 +16,7 @@ from headrace.quota import Lane, QuotaConfig
 from headrace.quota.book import SlotBook
 from headrace.quota.shared.ledger import Ledger
 from headrace.quota.slot import Slot
-from tests.support.journals import MemoryJournal, MemoryServer
+from tests.support.keepers import MemoryKeeper, MemoryServer
 
 S = 1_000_000_000
 MS = 1_000_000
@@ -62,7 +62,7 @@ class World:
         for _ in range(processes):
             slack = chance.randrange(self.slack) if self.slack else 0
             clock = SkewedClock(self, chance.randrange(slack) if slack else 0, slack)
-            shared = Ledger(MemoryJournal(server, clock), "x", S) if self.shared else None
+            shared = Ledger(MemoryKeeper(server, clock), "x", S) if self.shared else None
             books.append(SlotBook(folder / "q.sqlite", config, clock, shared))
             self.clocks[books[-1]] = clock
         agenda: list[tuple[int, int, SlotBook, Slot | None]] = []

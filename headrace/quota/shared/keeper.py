@@ -58,7 +58,7 @@ class Answer(NamedTuple):
 GONE = Answer(False, [])
 
 
-class Journal(Protocol):
+class Keeper(Protocol):
     """A connection of this process to the server. Safe for many threads.
 
     Every method raises `QuotaOutage` where the server does not answer in time or the connection is

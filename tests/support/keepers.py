@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from headrace.quota.shared.journal import GONE, Answer, History, Position
+from headrace.quota.shared.keeper import GONE, Answer, History, Position
 
 
 @dataclass
 class MemoryServer:
-    """What the journals of several processes share: the lists by name."""
+    """What the keepers of several processes share: the lists by name."""
 
     lists: dict[str, History] = field(default_factory=dict)
 
@@ -20,8 +20,8 @@ class MemoryServer:
 
 
 @dataclass
-class MemoryJournal:
-    """`Journal` of one process.
+class MemoryKeeper:
+    """`Keeper` of one process.
 
     Args:
         server: whose lists.
