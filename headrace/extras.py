@@ -9,7 +9,7 @@ from typing import Literal
 
 from headrace.errors import ConfigurationError
 
-Extra = Literal["cql", "looker", "unified", "dask", "postgres", "redis", "evidence", "aws"]
+Extra = Literal["cql", "looker", "unified", "dask", "otel", "postgres", "redis", "evidence", "aws"]
 
 #: What each extra of `pyproject.toml` brings, and what it is for.
 _PACKAGES: dict[Extra, tuple[tuple[str, ...], str]] = {
@@ -20,6 +20,10 @@ _PACKAGES: dict[Extra, tuple[tuple[str, ...], str]] = {
         "the unified lake needs deltalake, duckdb and fsspec",
     ),
     "dask": (("prefect_dask",), "work on a Dask cluster needs prefect-dask"),
+    "otel": (
+        ("opentelemetry.sdk", "opentelemetry.exporter"),
+        "metrics to OpenTelemetry need its exporter for OTLP over HTTP",
+    ),
     "postgres": (("psycopg",), "state at postgres:// needs psycopg"),
     "redis": (("redis",), "state at redis:// needs redis-py"),
     "aws": (("prefect_aws",), "an AWS Credentials block needs prefect-aws"),
@@ -64,6 +68,6 @@ def import_with(extra: Extra, module: str) -> ModuleType:
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] in _PACKAGES[extra][0]:
+        if any(f"{error.name}.".startswith(f"{package}.") for package in _PACKAGES[extra][0]):
             raise ExtraMissing(extra) from error
         raise

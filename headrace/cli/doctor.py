@@ -6,18 +6,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
-import msgspec
-import psutil
 import typer
 from rich.console import Console
 from rich.text import Text
 
 from headrace.cli.common import Json, LakeOption, print_json
 from headrace.cli.exits import Exit
-from headrace.cli.server.address import api_url
 from headrace.cli.server.configured import configured_api
 from headrace.cli.server.environment import client_environment
-from headrace.cli.server.state import SERVER, ProcessRecord
+from headrace.cli.server.present import managed_port, present_api
 from headrace.doctor import CHECKS, Api, CheckResult, Severity, Target, run_checks
 from headrace.doctor.runner import LIMIT_S
 from headrace.errors import ConfigurationError
@@ -95,23 +92,10 @@ def target_of(settings: Settings, *, lake: str, base_url: str, rate: str) -> Tar
 
 def _api(home: Path) -> Api | None:
     """The configured API, else that of the managed server if its process lives."""
-    configured = configured_api()
-    if configured is not None:
-        return Api(configured.api_url, configured.source, configured.headers)
-    record = _server_record(home)
-    if record is None or record.port is None:
+    found = present_api(home)
+    if found is None:
         return None
-    return Api(api_url(record.port), "headrace up", managed=True)
-
-
-def _server_record(home: Path) -> ProcessRecord | None:
-    # Not through StateFolder, which makes the folder and sets its mode.
-    path = home / "processes" / f"{SERVER}.json"
-    try:
-        record = msgspec.json.decode(path.read_bytes(), type=ProcessRecord)
-    except (OSError, msgspec.DecodeError):
-        return None
-    return record if psutil.pid_exists(record.pid) else None
+    return Api(found.api_url, found.source, found.headers, managed=configured_api() is None)
 
 
 def _opener(place: str, home: Path) -> Callable[[], Store]:
@@ -128,9 +112,8 @@ def _store_of_block(place: str, home: Path) -> Store:
         )
     import os
 
-    record = _server_record(home)
-    if configured_api() is None and record is not None and record.port is not None:
-        os.environ.update(client_environment(record.port))
+    if api.managed and (port := managed_port(home)) is not None:
+        os.environ.update(client_environment(port))
     from blocks.resolve import lake_of
 
     return lake_of(place).store()

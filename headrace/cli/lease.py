@@ -33,7 +33,7 @@ def list_leases(store: Store = None, as_json: Json = False) -> None:
     opened = _opened(store)
     states = opened.list()
     if as_json:
-        print_json({"leases": [_as_dict(opened, state) for state in states]})
+        print_json({"leases": [lease_dict(opened, state) for state in states]})
     elif states:
         Console().print(table_of([_row(state) for state in states]))
     else:
@@ -119,7 +119,8 @@ def _row(state: LeaseState) -> dict[str, Any]:
     }
 
 
-def _as_dict(store: LeaseStore, state: LeaseState) -> dict[str, Any]:
+def lease_dict(store: LeaseStore, state: LeaseState) -> dict[str, Any]:
+    """A lease in JSON."""
     holder = state.holder
     return {
         "name": state.name,

@@ -44,6 +44,10 @@ class _Commands(LazyGroup, CommonOptionsGroup):
             "headrace.cli.up:status",
             "Show the local Prefect server: address, uptime, deployments, size of its database.",
         ),
+        "top": Lazy(
+            "headrace.cli.top:top",
+            "Watch quotas, breakers, leases and runs of this machine, until Ctrl-C.",
+        ),
         "doctor": Lazy(
             "headrace.cli.doctor:doctor",
             "Check what runs need: settings, server, exchange, lake; name a remedy per problem.",

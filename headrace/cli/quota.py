@@ -50,7 +50,7 @@ def status(
     names = [name] if name else known_names(place)
     found = [inspect(place, one) for one in names]
     if as_json:
-        print_json({"quotas": [_as_dict(one) for one in found]})
+        print_json({"quotas": [quota_dict(one) for one in found]})
     elif not found:
         typer.echo(f"no quota was used yet in {place}")
     for one in () if as_json else found:
@@ -217,11 +217,12 @@ def _table(status: QuotaStatus) -> Table:
     table.add_row("speed", f"{100 / book.slowdown:.0f} % of the rates")
     if book.blocked_s:
         table.add_row("Retry-After", f"{book.blocked_s:.1f} s to go")
-    table.add_row("breaker", _breaker_words(breaker))
+    table.add_row("breaker", breaker_words(breaker))
     return table
 
 
-def _as_dict(status: QuotaStatus) -> dict[str, Any]:
+def quota_dict(status: QuotaStatus) -> dict[str, Any]:
+    """A quota and its breaker in JSON."""
     book, breaker = status.book, status.breaker
     return {
         "name": status.name,
@@ -255,7 +256,7 @@ def breaker_status(
         typer.echo(f"no breaker was used yet in {place}")
     else:
         for one, status in found.items():
-            typer.echo(f"{one}: {_breaker_words(status)}")
+            typer.echo(f"{one}: {breaker_words(status)}")
 
 
 @breaker_app.command("reset")
@@ -273,7 +274,8 @@ def reset_breaker(
         typer.echo(f"{name}: closed (it was {before})")
 
 
-def _breaker_words(status: BreakerStatus) -> str:
+def breaker_words(status: BreakerStatus) -> str:
+    """A breaker in words."""
     line = f"{status.phase.value}, {status.failures} failures in a row"
     if status.outage_s:
         line += f", failing for {status.outage_s:.0f} s"

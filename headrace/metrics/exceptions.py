@@ -11,7 +11,7 @@ class MetricsSettingError(ConfigurationError):
     def __init__(self, value: str, problem: str) -> None:
         super().__init__(
             f"HEADRACE_METRICS={value!r}: {problem}",
-            hint="Write none, prometheus:FILE.prom or cloudwatch:NAMESPACE",
+            hint="Write none, prometheus:FILE.prom, cloudwatch:NAMESPACE or otlp:http://HOST:4318",
         )
         self.value = value
 

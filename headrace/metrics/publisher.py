@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
+from headrace.extras import import_with
 from headrace.metrics.exceptions import MetricsSettingError
 from headrace.metrics.meter import Meter, Point
 from headrace.settings import Settings
@@ -113,12 +114,15 @@ class Publisher:
 #: What CloudWatch allows in a namespace; those of AWS itself begin with AWS/.
 _NAMESPACE = re.compile(r"(?!AWS/)[A-Za-z0-9._/#-][A-Za-z0-9._/#: -]{0,254}")
 
+_COLLECTOR = re.compile(r"https?://[^\s/@?#]+(/[^\s?#]*)?")
+
 #: How long the last metrics may take to be delivered.
 PATIENCE_S = 5.0
 
 
 def parse_sink(text: str) -> tuple[str, str]:
-    """The kind of sink (`none`, `prometheus`, `cloudwatch`), and its file or namespace.
+    """The kind of sink (`none`, `prometheus`, `cloudwatch`, `otlp`), and its file, namespace or
+    address.
 
     Raises:
         MetricsSettingError: it means none.
@@ -134,6 +138,10 @@ def parse_sink(text: str) -> tuple[str, str]:
         if not _NAMESPACE.fullmatch(where):
             raise MetricsSettingError(text, "not a namespace that CloudWatch takes")
         return kind, where
+    if kind == "otlp":
+        if not _COLLECTOR.fullmatch(where):
+            raise MetricsSettingError(text, "a collector's address is http://HOST:4318 or https")
+        return kind, where
     raise MetricsSettingError(text, "no such place for metrics")
 
 
@@ -142,6 +150,7 @@ def open_sink(text: str, *, most_products: int) -> Sink | None:
 
     Raises:
         MetricsSettingError: it means none.
+        ExtraMissing: its client is not installed.
     """
     kind, where = parse_sink(text)
     if kind == "prometheus":
@@ -152,6 +161,9 @@ def open_sink(text: str, *, most_products: int) -> Sink | None:
         from headrace.metrics.cloudwatch import CloudWatch  # only here: boto3 is slow to load
 
         return CloudWatch(where)
+    if kind == "otlp":
+        sink: Sink = import_with("otel", "headrace.metrics.otlp").OtlpSink(where)
+        return sink
     return None
 
 

@@ -91,7 +91,8 @@ class Settings(BaseSettings):
     )
     metrics: str = Field(
         default="none",
-        description="Where metrics go: none, prometheus:FILE.prom or cloudwatch:NAMESPACE.",
+        description="Where metrics go: none, prometheus:FILE.prom, cloudwatch:NAMESPACE or "
+        "otlp:URL.",
     )
     metrics_products: Annotated[int, Field(ge=0, le=200)] = Field(
         default=20, description="Products with series of their own; all others are one."

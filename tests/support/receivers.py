@@ -17,11 +17,15 @@ R = TypeVar("R", bound=socketserver.BaseServer)
 
 
 class Hook(HTTPServer):
-    """Takes JSON by POST, kept in `received`, and other bodies; all are in `bodies`, with paths."""
+    """Takes JSON by POST, kept in `received`, and other bodies; all are in `bodies`, with paths.
+
+    `status` is what it answers.
+    """
 
     def __init__(self) -> None:
         self.received: list[dict] = []
         self.bodies: list[tuple[str, bytes]] = []
+        self.status = 200
         super().__init__(("127.0.0.1", 0), _HookHandler)
 
     @property
@@ -38,7 +42,7 @@ class _HookHandler(BaseHTTPRequestHandler):
         self.server.bodies.append((self.path, body))
         if self.headers["Content-Type"] != "application/x-protobuf":
             self.server.received.append(json.loads(body))
-        self.send_response(200)
+        self.send_response(self.server.status)
         self.send_header("Content-Length", "0")
         self.end_headers()
 

@@ -5,16 +5,19 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from headrace.doctor.checks.machine import existing
 from headrace.doctor.runner import Finding, Target, ok, problem, warning
 from headrace.errors import ConfigurationError
+from headrace.extras import ExtraMissing, require
 from headrace.metrics import MetricsSettingError, parse_sink
 from headrace.pull.request import BLOCK_PREFIX
 from headrace.quota import parse_rates
 from headrace.settings import Settings
 from headrace.settings.files import SettingsFile, places, read_files
-from headrace.wire.transport import check_base_url
+from headrace.wire.exceptions import RequestError
+from headrace.wire.transport import Transport, check_base_url
 
 _SECRETS = {"api_keys"}
 
@@ -63,6 +66,8 @@ def check_metrics(target: Target) -> Iterator[Finding]:
         yield ok("metrics go nowhere (HEADRACE_METRICS)")
     elif kind == "prometheus":
         yield _of_file(Path(where).expanduser().absolute())
+    elif kind == "otlp":
+        yield _of_collector(where)
     else:
         yield _of_credentials(where)
 
@@ -72,6 +77,20 @@ def _of_file(path: Path) -> Finding:
     if folder.is_dir() and os.access(folder, os.W_OK | os.X_OK):
         return ok(f"metrics go to {path}")
     return warning(f"{path} cannot be written in {folder}", "Give this user the right to write")
+
+
+def _of_collector(url: str) -> Finding:
+    try:
+        require("otel")
+    except ExtraMissing as error:
+        return warning(error.message, error.hint)
+    parts = urlsplit(url)
+    try:
+        with Transport(f"{parts.scheme}://{parts.netloc}") as transport:
+            transport.check_reachable()
+    except RequestError as error:
+        return warning(f"metrics do not reach {url}: {error.message}", "Start the collector")
+    return ok(f"metrics go to {url}")
 
 
 def _of_credentials(namespace: str) -> Finding:
