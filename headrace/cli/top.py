@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
+from types import FrameType
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
@@ -31,6 +33,8 @@ from headrace.wire.transport import Timeouts, Transport
 #: A server that does not answer must not stop the view.
 _LIMITS = Timeouts(connect_s=2.0, read_s=3.0, total_s=4.0)
 _MOST_RUNS = 50
+#: How soon a Ctrl-C is seen.
+_SLICE_S = 0.1
 _UNDER_WAY = ("RUNNING", "PENDING", "CANCELLING")
 
 
@@ -54,13 +58,34 @@ def top(
         console.print(look(settings).drawn())
         return
     # The alternate screen: what was on the terminal before is there again at the end.
-    with Live(console=console, screen=True, auto_refresh=False) as live:
-        try:
-            while True:
-                live.update(look(settings).drawn(), refresh=True)
-                time.sleep(interval_s)
-        except KeyboardInterrupt:
-            return
+    with _until_a_signal() as ended, Live(console=console, screen=True, auto_refresh=False) as live:
+        while not ended:
+            live.update(look(settings).drawn(), refresh=True)
+            again = time.monotonic() + interval_s
+            while not ended and time.monotonic() < again:
+                time.sleep(_SLICE_S)
+
+
+@contextmanager
+def _until_a_signal() -> Iterator[list[int]]:
+    """A list that the first Ctrl-C or SIGTERM is put into; a second one does what it always does.
+
+    An exception out of a handler could be swallowed by what is being drawn or closed just then.
+    """
+    ended: list[int] = []
+    before = {sign: signal.getsignal(sign) for sign in (signal.SIGINT, signal.SIGTERM)}
+
+    def end(number: int, _frame: FrameType | None) -> None:
+        ended.append(number)
+        signal.signal(number, before[signal.Signals(number)])
+
+    for sign in before:
+        signal.signal(sign, end)
+    try:
+        yield ended
+    finally:
+        for sign, handler in before.items():
+            signal.signal(sign, handler)
 
 
 class View:

@@ -227,7 +227,7 @@ class SlowdownLog:
         counters: of this process.
         now: the clock, in nanoseconds.
         listeners: called with each change of which there is a line, and at full speed also where
-            this process has seen no more than the rest of a slow-down.
+            this process began in the rest of a slow-down.
     """
 
     def __init__(
@@ -244,16 +244,22 @@ class SlowdownLog:
         self._mutex = threading.Lock()
         self._full_speed = self._counts()
         self._most = 1.0
+        #: Whether this process began in what may be the rest of a slow-down; None: not known yet.
+        self._inherited: bool | None = None
 
     def note(self, slowdown: float) -> None:
         """Report a change, if that is one; called with every answer, when it was counted."""
         if slowdown == 1:
-            if self._most > 1:
+            if self._most > NOTICEABLE or self._inherited:
                 self._call(slowdown)
             if self._most > NOTICEABLE:
                 self.end("full speed again")
+            self._inherited = False
             self._full_speed, self._most = self._counts(), 1.0
-        elif slowdown > self._most:
+            return
+        if self._inherited is None:
+            self._inherited = True
+        if slowdown > self._most:
             with self._mutex:
                 begins = slowdown > NOTICEABLE >= self._most
                 self._most = max(self._most, slowdown)

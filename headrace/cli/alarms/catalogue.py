@@ -39,6 +39,7 @@ FLOWS = (
     "ingest",
     "keyed-requests",
     "looker",
+    "pull-part",
     "sot-anchor",
     "sot-migrate",
     "sot-recover",

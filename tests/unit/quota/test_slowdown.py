@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.quota import Gate, QuotaConfig, open_gate
+from headrace.quota import Gate, QuotaConfig, SlowdownChange, open_gate
 
 
 @pytest.fixture
@@ -47,6 +47,34 @@ def test_a_lone_429_is_no_line(gate: Gate, caplog: pytest.LogCaptureFixture) -> 
             answer(gate, 429)
         answer(gate, 200, 60)
     assert lines(caplog) == []
+
+
+def test_listeners_hear_of_a_wall_and_of_its_end_but_not_of_a_lone_429(gate: Gate) -> None:
+    heard: list[SlowdownChange] = []
+    gate.on_slowdown(heard.append)
+    answer(gate, 200, 30)
+    answer(gate, 429)
+    answer(gate, 200, 60)
+    assert heard == []
+    answer(gate, 429, 12)
+    answer(gate, 200, 400)
+    begin, end = heard
+    assert (begin.name, begin.over, end.over, end.throttled) == ("api", False, True, 12)
+    assert begin.percent < 84
+
+
+def test_the_end_is_heard_of_by_a_process_that_has_seen_only_the_rest(
+    gate: Gate, tmp_path: Path
+) -> None:
+    answer(gate, 200, 30)
+    answer(gate, 429, 12)
+    while gate.status().book.slowdown > 1.15:
+        answer(gate, 200)
+    heard: list[SlowdownChange] = []
+    with open_gate(tmp_path, gate.config) as later:
+        later.on_slowdown(heard.append)
+        answer(later, 200, 400)
+    assert [change.over for change in heard] == [True]
 
 
 def test_what_is_slow_at_the_end_says_so(gate: Gate, caplog: pytest.LogCaptureFixture) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import pkgutil
+import re
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -106,6 +107,22 @@ def test_the_table_in_the_docs_has_every_event(emitted: list[dict[str, Any]]) ->
     assert (
         in_code - {f"headrace.product.{name}" for name in events.NO_EVENTS} == _documented().keys()
     )
+
+
+def test_the_table_in_the_docs_names_what_each_event_carries(
+    emitted: list[dict[str, Any]],
+) -> None:
+    _emit_all()
+    texts: dict[str, str] = {}
+    before = ""
+    for line in (ROOT / "docs" / "alarms.md").read_text().splitlines():
+        if line.startswith("| `headrace."):
+            event, *_, payload = line.split("|")[1:-1]
+            before = f"{before} {payload}" if "the same" in payload else payload
+            texts[event.strip(" `")] = before
+    for event in emitted:
+        known = {*re.findall(r"`(\w+)`", texts[event["event"]]), "product"}
+        assert event["payload"].keys() <= known, event["event"]
 
 
 def test_what_is_no_event_is_not_emitted(emitted: list[dict[str, Any]]) -> None:
