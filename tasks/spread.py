@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 
-from headrace.leases import hold
+from headrace.leases import LeaseStoreMisconfigured, LeaseStoreUnavailable, hold
 from headrace.pull.job import ProductJob
+from headrace.pull.ledger import EXCHANGE
 from headrace.pull.parts import PartRequest, lease_of_part, ranges_of, request_of, sets_of
+from headrace.pull.product_leases import ProductLeases
 from headrace.pull.report import Part, PartEnd, ProductReceipt
 from headrace.run.report import Status
 from headrace.stopping import StopEvent, Stopped
 from tasks.children import Children
 from tasks.kernel import ProgressArtifact, announce
 from tasks.pull_run import Run
+
+log = logging.getLogger(__name__)
 
 
 def spread_products(run: Run) -> list[ProductReceipt]:
@@ -61,12 +66,27 @@ def _ends(
 ) -> Generator[PartEnd | None, None, None]:
     assert run.part_deployment is not None
     asked = [(part, request_of(part, run.request, run.id)) for part in parts]
+    requests = {part.number: request for part, request in asked}
     children = Children(run.part_deployment, asked, leases=run.leases, stop=stop)
     with closing(children.ends()) as ends:
         for end in ends:
             if end is not None:
                 run.parts.append(end)
+                _forget_leases(run, requests[end.part.number])
             yield end
+
+
+def _forget_leases(run: Run, part: PartRequest) -> None:
+    """Remove the leases whose names are of this run alone, unless the part still lives."""
+    names = [lease_of_part(part.spread_run, part.number)]
+    if part.by_ids:
+        own = ProductLeases(run.leases, EXCHANGE, part.products[0], run.checkpoints.lake)
+        names.append(own.run(part.work))
+    try:
+        for name in names:
+            run.leases.forget(name)
+    except (LeaseStoreMisconfigured, LeaseStoreUnavailable) as error:
+        log.info("leases of %s stay in the list: %s", part.number, error)
 
 
 @contextmanager

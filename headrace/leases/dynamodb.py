@@ -211,6 +211,20 @@ class DynamoLeases(LeaseStore):
             return False
         return True
 
+    def _remove(self, seen: Row) -> None:
+        # Another may have taken its place: that one stays.
+        with suppress(ClientError):
+            self._ask(
+                "DeleteItem",
+                lambda db: db.delete_item(
+                    TableName=self.table,
+                    Key={_KEY: {"S": seen.name}},
+                    ConditionExpression="stamp = :seen",
+                    ExpressionAttributeValues={":seen": {"S": seen.stamp}},
+                ),
+                expected=_CONDITION_FAILED,
+            )
+
     def _create(self) -> None:
         """Make the table unless it is there, and wait until it can be used."""
         if self._status() is None:

@@ -58,6 +58,8 @@ UPDATE headrace_lease SET token = %s, stamp = %s, holder = %s, schema_version = 
 WHERE name = %s AND stamp = %s RETURNING name
 """
 
+_REMOVE = "DELETE FROM headrace_lease WHERE name = %s AND stamp = %s"
+
 #: An answer is worth waiting for only well within the life of a lease.
 _GIVE_UP_AFTER_S = 10.0
 _PAUSE = wait_random_exponential(multiplier=0.1, max=1.0)
@@ -149,6 +151,9 @@ class PostgresLeases(LeaseStore):
         except UndefinedTable:
             self._ask(lambda: self._postgres.create([_CREATE]))
             return self._ask(swap)
+
+    def _remove(self, seen: Row) -> None:
+        self._ask(lambda: self._postgres.execute(_REMOVE, (seen.name, seen.stamp), again=True))
 
     def _ask(self, call: Callable[[], T]) -> T:
         """One statement, tried again while the server may come back.

@@ -158,6 +158,16 @@ class S3Leases(LeaseStore):
         etag = seen.etag if isinstance(seen, _StoredRow) else None
         return self._put(_key(new.name), json.dumps(content).encode(), etag=etag)
 
+    def _remove(self, seen: Row) -> None:
+        # Not every store knows a condition on DELETE. Whoever took the lease since then loses it,
+        # which it notices, and nothing is ever held twice.
+        key = _key(seen.name)
+        self._run(
+            "DeleteObject",
+            key,
+            lambda s3: s3.delete_object(Bucket=self._bucket, Key=self._root + key),
+        )
+
     def _prove_conditions(self) -> None:
         """Look once whether the store keeps both conditions, by PUTs that it has to refuse.
 

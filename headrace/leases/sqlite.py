@@ -117,6 +117,10 @@ class SqliteLeases(LeaseStore):
             db.execute("COMMIT")
             return True
 
+    def _remove(self, seen: Row) -> None:
+        with self._opened() as db:
+            db.execute("DELETE FROM lease WHERE name = ? AND stamp = ?", (seen.name, seen.stamp))
+
     def _create(self) -> None:
         """Let the file appear whole: half-made, it would look like a damaged one."""
         draft = self.path.with_name(f".{FILE_NAME}.{uuid4().hex}")

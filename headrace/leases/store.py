@@ -79,6 +79,10 @@ class LeaseStore(ABC):
         """Put `new` in the place of `seen`; False, changing nothing, if that is no longer there."""
 
     @abstractmethod
+    def _remove(self, seen: Row) -> None:
+        """Remove the row unless another has taken the place of what was seen."""
+
+    @abstractmethod
     def _read_all(self) -> Iterable[Row]:
         """Every row, in any order."""
 
@@ -206,6 +210,15 @@ class LeaseStore(ABC):
             if self._swap(row, _row(name, row.token, None)):
                 return row.holder
         raise self._contended(name)
+
+    def forget(self, name: str) -> None:
+        """Remove a lease that nothing will want again, unless it is held.
+
+        Names that bear the id of a run would add up otherwise. A token rises all the same, by time.
+        """
+        row = self._read(name)
+        if row is not None and self._status_of(row.holder) is not LeaseStatus.HELD:
+            self._remove(row)
 
     def state(self, name: str) -> LeaseState:
         """What one lease is worth at this moment."""

@@ -407,6 +407,23 @@ def test_listing(ours: LeaseStore, theirs: LeaseStore) -> None:
     assert (listed[1].token, listed[1].holder) == (first.token, first.holder)
 
 
+def test_what_nothing_wants_again_is_forgotten(
+    ours: LeaseStore, theirs: LeaseStore, world: World
+) -> None:
+    ours.forget(NAME)
+    old = ours.acquire(NAME, run_id="one", ttl_s=TTL_S)
+    theirs.forget(NAME)
+    ours.check(old)
+    ours.release(old)
+    theirs.forget(NAME)
+    assert ours.list() == ()
+    world.passed_s += 0.01
+    assert ours.acquire(NAME, run_id="two", ttl_s=TTL_S).token > old.token
+    world.passed_s += TTL_S
+    ours.forget(NAME)
+    assert ours.list() == ()
+
+
 BAD_NAMES = ("", " ", "a b", "a\nb", "\x1b[31m", "a'b", "-x", "/etc", "é", "a" * 201)
 
 

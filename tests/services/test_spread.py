@@ -117,6 +117,9 @@ def test_a_killed_child_is_started_again_once(server: Server, lake: str) -> None
     assert product["watermark"] == watermark(server, lake) == TRADES
     starts = {each["number"]: each["starts"] for each in summary["parts"]}
     assert starts == {1: 1, 2: 2, 3: 1, 4: 1}
+    listed = json.loads(server.command("lease", "list", "--json").stdout)["leases"]
+    assert [each["name"] for each in listed if "spread" in each["name"]] == []
+    assert [each["name"] for each in listed if ":backfill:" in each["name"]] == []
     check_whole(server, lake)
 
 

@@ -205,6 +205,11 @@ class _Leases(LeaseStore):
         self._world.leases[new.name] = new
         return True
 
+    def _remove(self, seen: Row) -> None:
+        self._look("lease-swap")
+        if self._world.leases.get(seen.name) == seen:
+            del self._world.leases[seen.name]
+
     def _read_all(self) -> Iterable[Row]:
         self._look("lease-read")
         return list(self._world.leases.values())
