@@ -213,7 +213,8 @@ def _floor(scratch: Path, stream: Path, processes: int) -> int:
 
 def _verified(store: Path, processes: int, records: int) -> int:
     from headrace.sot.opening import open_store
-    from headrace.sot.verify import Mode, verify_store
+    from headrace.sot.verify import verify_store
+    from headrace.sot.verify_plan import Mode
 
     opened = open_store(store, create=False)
     report = verify_store(opened, Mode.FULL, processes=processes, mark=False)

@@ -23,7 +23,8 @@ from headrace.sot.reports import (
 from headrace.sot.requests import AnchorRequest, VerifyRequest, WriteRequest
 from headrace.sot.sources.reading import Format
 from headrace.sot.verified_chain import find_below_saved_heads
-from headrace.sot.verify import Mode, verify_store
+from headrace.sot.verify import verify_store
+from headrace.sot.verify_plan import Mode
 from headrace.sot.writing.write import WriteReport
 from tasks import kernel
 from tasks.events import emit_log_problems

@@ -254,7 +254,7 @@ def report_of_verify(
     message = f"{found.records:,} records of {len(found.symbols):,} symbols are good"
     if problems:
         message += f"; {bad:,} symbols are damaged, {len(problems):,} findings"
-    message += "".join(f"; {_of_anchors(place)}" for place in anchors)
+    message += "".join(f"; {place.words}" for place in anchors)
     rows = tuple(
         {
             "symbol": symbol.symbol_id,
@@ -281,17 +281,6 @@ def report_of_verify(
         problems=tuple(dict.fromkeys(problems)),
         damages=tuple(problems),
     )
-
-
-def _of_anchors(place: PlaceReport) -> str:
-    if place.unreachable:
-        return f"not held against {place.where} ({place.unreachable})"
-    if not place.heads and not place.misfit:
-        return f"{place.where} holds no head"
-    fit = f"fits {place.heads:,} heads in {place.where}"
-    if place.last:
-        fit += f", the last of {place.last}"
-    return f"{fit}, and not the next one" if place.misfit else fit
 
 
 def report_of_anchor(

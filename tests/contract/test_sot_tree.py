@@ -16,7 +16,8 @@ from headrace.sot.store import SotStore
 from headrace.sot.tree.checking import consistency_holds, inclusion_holds
 from headrace.sot.tree.symbol_tree import NoSuchSize, SymbolTree
 from headrace.sot.tree.tiles import GROUP, TILE_RECORDS
-from headrace.sot.verify import Mode, verify_store
+from headrace.sot.verify import verify_store
+from headrace.sot.verify_plan import Mode
 from tests.support.cassandra import cassandra
 from tests.support.sot_chains import Chain
 from tests.support.sot_stores import BACKENDS, Backend, make_backend

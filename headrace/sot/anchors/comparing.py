@@ -80,6 +80,18 @@ class PlaceReport:
     stamped: int = 0
     last: str = ""
 
+    @property
+    def words(self) -> str:
+        """The same in a few words."""
+        if self.unreachable:
+            return f"not held against {self.where} ({self.unreachable})"
+        if not self.heads and not self.misfit:
+            return f"{self.where} holds no head"
+        fit = f"fits {self.heads:,} heads in {self.where}"
+        if self.last:
+            fit += f", the last of {self.last}"
+        return f"{fit}, and not the next one" if self.misfit else fit
+
 
 @dataclass(slots=True)
 class Comparison:

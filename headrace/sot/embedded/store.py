@@ -6,11 +6,11 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from headrace.sot.chain import Position
+from headrace.sot.embedded.batches import block_entry, check_batches, claim_entry
 from headrace.sot.embedded.entries import (
     Entry,
     Key,
@@ -35,41 +35,6 @@ from headrace.sot.embedded.tiles import TILE_FOLDER, TileFiles
 from headrace.sot.embedded.volume import Volume
 from headrace.sot.exceptions import DamagedLog, StoreMisconfigured, StoreUnavailable
 from headrace.sot.store import Answer, Batch, BatchLimits, Block, Head, Outcome, Parked, by_symbol
-
-
-def check_batches(batches: Sequence[Batch], head_of: Callable[[int], Head | None]) -> list[Outcome]:
-    """The answer to each batch, provided that those which fit are stored together.
-
-    A batch goes on from where the one of its symbol before it ends. Once one is refused, the rest
-    of its symbol is: its writer was wrong about where the chain ends.
-
-    Args:
-        batches: in the order in which they were given.
-        head_of: where a symbol's chain ends before any of them; None if it was never claimed.
-
-    Raises:
-        ValueError: a symbol was never claimed.
-    """
-    last_outcomes: dict[int, Outcome] = {}
-    outcomes: list[Outcome] = []
-    for batch in batches:
-        last = last_outcomes.get(batch.symbol_id)
-        if last is None or last.answer is Answer.COMMITTED:
-            head = last.head if last else head_of(batch.symbol_id)
-            last = last_outcomes[batch.symbol_id] = _answer(batch, head)
-        outcomes.append(last)
-    return outcomes
-
-
-def _answer(batch: Batch, head: Head | None) -> Outcome:
-    if head is None:
-        raise ValueError(f"symbol {batch.symbol_id} was never claimed")
-    if head.epoch != batch.epoch:
-        return Outcome(Answer.FENCED, head)
-    if head.position != batch.before:
-        return Outcome(Answer.MOVED, head)
-    return Outcome(Answer.COMMITTED, replace(head, position=batch.after))
-
 
 #: Larger blocks share an fsync among more records; one is decompressed to read any of its records.
 #: Four of a symbol share one, for what arrives while the disk is at the last ones.
@@ -173,7 +138,7 @@ class EmbeddedStore:
         ):
 
             def plan(volume: Volume, group: list[int] = group) -> list[tuple[Entry, bytes]]:
-                return [_claim(volume.index(symbol_id), first_seq) for symbol_id in group]
+                return [claim_entry(volume.index(symbol_id), first_seq) for symbol_id in group]
 
             volume = self._volume(number)
             volume.append(plan)
@@ -189,7 +154,7 @@ class EmbeddedStore:
         most = self.limits.together
         if max(Counter(batch.symbol_id for batch in batches).values(), default=0) > most:
             raise ValueError(f"at most {most} batches per symbol may be committed at once")
-        made = [_block(batch) for batch in batches]
+        made = [block_entry(batch) for batch in batches]
         outcomes: dict[int, Outcome] = {}
         places = range(len(batches))
         for number, group in self._by_volume(places, lambda place: batches[place].symbol_id):
@@ -406,22 +371,3 @@ class EmbeddedStore:
         self.torn.append(torn)
         if self._report_torn is not None:
             self._report_torn(torn)
-
-
-def _claim(index: SymbolIndex, first_seq: int) -> tuple[Entry, bytes]:
-    begun = index.position is not None and index.position.next_seq != index.first_seq
-    start = index.first_seq if begun else first_seq
-    return make(Kind.CLAIM, index.symbol_id, first_seq=start, epoch=index.epoch + 1)
-
-
-def _block(batch: Batch) -> tuple[Entry, bytes]:
-    return make(
-        Kind.BLOCK,
-        batch.symbol_id,
-        raw=batch.frames,
-        count=batch.count,
-        first_seq=batch.before.next_seq,
-        epoch=batch.epoch,
-        hash_=batch.after.hash,
-        digest=batch.after.digest,
-    )

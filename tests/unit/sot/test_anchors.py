@@ -27,7 +27,8 @@ from headrace.sot.anchors.places import FileAnchors, GitAnchors, open_place
 from headrace.sot.anchors.stamps import check_stamp, load_roots, request_stamp
 from headrace.sot.embedded.store import EmbeddedStore
 from headrace.sot.tree.log_head import LogHead, sign_head
-from headrace.sot.verify import Mode, verify_store
+from headrace.sot.verify import verify_store
+from headrace.sot.verify_plan import Mode
 from tests.support.sot_chains import Chain
 from tests.support.timestamps import Authority, authority
 

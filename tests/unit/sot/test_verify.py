@@ -8,12 +8,13 @@ import pytest
 from support.sot_chains import Chain
 from support.sot_streams import made, written
 
-from headrace.sot import verify
+from headrace.sot import verify_plan
 from headrace.sot.chain import Position
 from headrace.sot.embedded.entries import Kind, make
 from headrace.sot.embedded.store import EmbeddedStore
 from headrace.sot.store import Batch
-from headrace.sot.verify import Mode, verify_store
+from headrace.sot.verify import verify_store
+from headrace.sot.verify_plan import Mode
 
 RECORDS = made(900, symbols=3, size_bytes=120)
 
@@ -37,7 +38,7 @@ def test_an_empty_store_is_good(tmp_path: Path) -> None:
 def test_everything_is_recomputed(
     store: EmbeddedStore, processes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(verify, "_RANGE_RECORDS", 70)
+    monkeypatch.setattr(verify_plan, "_RANGE_RECORDS", 70)
     reported: list[object] = []
     report = verify_store(store, processes=processes, on_verdict=reported.append)
     assert report.good
