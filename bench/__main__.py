@@ -13,6 +13,7 @@ BENCHES = {
     "query": "bench.query",
     "quota": "bench.quota.run",
     "sot": "bench.sot",
+    "sot-evidence": "bench.sot_evidence",
     "sot-cql": "bench.sot_cql",
     "starts": "bench.starts",
     "unified": "bench.unified",

@@ -75,6 +75,8 @@ LENGTH_BYTES: Final = LENGTH.size
 FRAME_HEADER: Final = struct.Struct("<IQBBHIQQ12xIIIIII")
 #: The length, symbol and sequence of a frame, for routing.
 FRAME_ROUTE: Final = struct.Struct("<I12xIQ")
+#: The same and the input's sequence, for ordering.
+FRAME_ORDER: Final = struct.Struct("<I12xIQ8xQ")
 MIN_FRAME_BYTES: Final = LENGTH_BYTES + HEADER.size
 
 

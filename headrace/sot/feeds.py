@@ -7,9 +7,8 @@ from typing import Final
 
 from headrace.sot.chain import Position, follow, genesis
 from headrace.sot.cursor import Reached
-from headrace.sot.encoding import FRAME_HEADER, FRAME_ROUTE, LENGTH_BYTES
+from headrace.sot.encoding import FRAME_HEADER, FRAME_ORDER, FRAME_ROUTE, LENGTH_BYTES
 from headrace.sot.exceptions import DamagedLog
-from headrace.sot.recover import input_seq_of
 from headrace.sot.store import Block, Head, SotStore
 
 #: Order, symbol, sequence, frame; as `headrace.sot.recover` orders them.
@@ -101,12 +100,13 @@ class Feed:
         symbol_id, order = self.symbol_id, self._order
         items: list[Item] = []
         for seq in range(block.first_seq, last + 1):
-            length, symbol, found = FRAME_ROUTE.unpack_from(run, offset)
+            length, symbol, found, input_seq = FRAME_ORDER.unpack_from(run, offset)
             stop = offset + LENGTH_BYTES + length
             if symbol != symbol_id or found != seq or stop > len(run):
                 raise self._damaged(block.where, "another record is there", seq)
             if seq >= first:
-                order = max(order, input_seq_of(run, offset))
+                if input_seq > order:
+                    order = input_seq
                 items.append((order, symbol_id, seq, run[offset:stop]))
             offset = stop
         behind = block.after

@@ -15,14 +15,14 @@ from __future__ import annotations
 
 import logging
 import time
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 from typing import Final
 
 from headrace.sot.chain import Position
 from headrace.sot.cursor import Cursor
 from headrace.sot.exceptions import DamagedLog
-from headrace.sot.feeds import Feed, Item
+from headrace.sot.feeds import Feed, Item, Key
 from headrace.sot.reading import NoSuchRecord, records_of
 from headrace.sot.record import Record
 from headrace.sot.store import Head, SotStore
@@ -89,7 +89,7 @@ class Tail:
         self._held: list[Item] = []
         #: The order up to which everything was handed on, and the last record that was.
         self._order = int(self._given.order)
-        self._last: tuple[int, int, int] = (self._order, -1, -1)
+        self._last: Key = (self._order, -1, -1)
         self._check_symbols()
 
     @property
@@ -106,7 +106,7 @@ class Tail:
         """The records, each behind the cursor as soon as it is handed out."""
         for items in self._item_batches():
             for item in items:
-                self._hand_on(item)
+                self._hand_on([item])
                 yield next(records_of(item[3]))
 
     def batches(self) -> Iterator[list[bytes]]:
@@ -120,8 +120,7 @@ class Tail:
         """
         for items in self._item_batches():
             yield [item[3] for item in items]
-            for item in items:
-                self._hand_on(item)
+            self._hand_on(items)
 
     def _check_symbols(self) -> None:
         if missing := sorted(self._wanted - set(self._store.symbols())):
@@ -221,7 +220,7 @@ class Tail:
         for feed in feeds:
             count = len(feed.items)
             if bound is not None:
-                count = bisect_right(feed.items, bound, key=lambda item: item[:3])
+                count = bisect_right(feed.items, bound, key=_key)
             if count:
                 found += feed.items[:count]
                 feed.items = feed.items[count:]
@@ -239,18 +238,26 @@ class Tail:
     def _has_waited(self, item: Item, now_s: float) -> bool:
         return now_s - self._feeds[item[1]].seen_s(item[2]) >= self._hold_s
 
-    def _hand_on(self, item: Item) -> None:
-        key = item[:3]
-        if key < self._last:
-            self.late += 1
-            if self.late & (self.late - 1) == 0:  # 1, 2, 4, 8 ...: a line each
-                log.warning(
-                    "symbol %s, seq %s: it came after records that belong behind it (%s so far)",
-                    item[1],
-                    item[2],
-                    self.late,
-                )
-        else:
-            self._last = key
-            self._order = item[0]
-        self._feeds[item[1]].hand_on(item)
+    def _hand_on(self, items: list[Item]) -> None:
+        """These were handed on, in order: the cursor is behind them."""
+        late = bisect_left(items, self._last, key=_key)
+        if late:
+            self._count_late(items[:late])
+        if late < len(items):
+            self._last, self._order = items[-1][:3], items[-1][0]
+        for symbol_id, last in {item[1]: item for item in items}.items():
+            self._feeds[symbol_id].hand_on(last)
+
+    def _count_late(self, items: list[Item]) -> None:
+        before, self.late = self.late, self.late + len(items)
+        if self.late.bit_length() > before.bit_length():  # a line at 1, 2, 4, 8 ...
+            log.warning(
+                "symbol %s, seq %s: it came after records that belong behind it (%s so far)",
+                items[0][1],
+                items[0][2],
+                self.late,
+            )
+
+
+def _key(item: Item) -> Key:
+    return item[:3]
