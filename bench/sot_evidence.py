@@ -2,7 +2,8 @@
 
 `rates`: writing and verifying with tiles and without, in turn, by processor time. `get` and
 `prove`: on a log of ten and of a hundred million records, made here. `tail`: the delay from a
-commit to the record in a tail's hands, beside a writer of another process at half its speed.
+commit to the record in a tail's hands, beside a writer of another process at half its speed; and
+from the commit of the last record that comes before it in the order.
 """
 
 from __future__ import annotations
@@ -218,13 +219,16 @@ def _tail(scratch: Path) -> dict[str, Any]:
     committed: dict[int, list[tuple[int, float]]] = {}
     for symbol_id, next_seq, at_s in half["commits"]:
         committed.setdefault(symbol_id, []).append((next_seq, at_s))
-    delays = []
+    delays, own, whole_s = [], [], 0.0
     for now_s, routes in got:
         for symbol_id, seq in routes:
             commits = committed[symbol_id]
             while commits[0][0] <= seq:
                 commits.pop(0)
+            # It cannot be handed on before all that comes before it in the order was committed.
+            whole_s = max(whole_s, commits[0][1])
             delays.append(now_s - commits[0][1])
+            own.append(now_s - whole_s)
     return {
         "records": len(delays),
         "writer_per_s": round(per_s),
@@ -232,6 +236,8 @@ def _tail(scratch: Path) -> dict[str, Any]:
         "delay_p50_ms": _ms(delays, 0.5),
         "delay_p99_ms": _ms(delays, 0.99),
         "delay_max_ms": _ms(delays, 1 - 1e-9),
+        "delay_behind_predecessors_p50_ms": _ms(own, 0.5),
+        "delay_behind_predecessors_p99_ms": _ms(own, 0.99),
         "late": tail.late,
         "tail_cpu_us_per_record": round(cpu_s / len(delays) * 1e6, 2),
     }

@@ -30,6 +30,7 @@ from headrace.sot.embedded.files import (
     load_or_make,
     store_id,
 )
+from headrace.sot.embedded.following import Looks
 from headrace.sot.embedded.index import SymbolIndex
 from headrace.sot.embedded.tiles import TILE_FOLDER, TileFiles
 from headrace.sot.embedded.volume import Volume
@@ -74,6 +75,7 @@ class EmbeddedStore:
         self._report_torn = report_torn
         self._open: dict[int, Volume] = {}
         self._mutex = threading.Lock()
+        self._looks = Looks()
         self._tiles = TileFiles(self._folder / TILE_FOLDER)
 
     @property
@@ -107,24 +109,7 @@ class EmbeddedStore:
 
     def moved_heads(self, known: Mapping[int, Position]) -> Iterator[Head]:
         """See `SotStore.moved_heads`."""
-        damage: DamagedLog | None = None
-        for volume in self._existing():
-            try:
-                if volume.unread:
-                    with volume.reading():
-                        pass
-            except DamagedLog as error:
-                damage = damage or error
-            except OSError as error:
-                reason = error.strerror or str(error)
-                raise StoreUnavailable(str(volume.path), "reading", reason) from error
-            for index in volume.symbols.values():
-                head = index.head
-                if head is not None and known.get(head.symbol_id) != head.position:
-                    yield head
-            damage = damage or next(iter(volume.damages), None)
-        if damage is not None:
-            raise damage
+        return self._looks.moved_heads(self._existing(), known)
 
     def claim(self, symbol_id: int, *, first_seq: int) -> Head:
         """See `SotStore.claim`."""
@@ -174,6 +159,12 @@ class EmbeddedStore:
         self, symbol_id: int, *, from_seq: int = 0, to_seq: int | None = None
     ) -> Iterator[Block]:
         """See `SotStore.scan`."""
+        if to_seq is not None:
+            # So that reads of what is long there do not wait for an append.
+            volume = self._volume_of(symbol_id)
+            known = volume.known_blocks(symbol_id, from_seq, to_seq)
+            if known is not None:
+                return self._blocks(volume, known, None)
         with self._reading(symbol_id) as (volume, index):
             if index is None:
                 return iter(())

@@ -21,7 +21,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from headrace.faults import kill_point
-from headrace.locks import LockTimeout, lock
+from headrace.locks import LockTimeout, lock, try_lock
 from headrace.sot.embedded.entries import (
     FORMAT,
     HEADER_BYTES,
@@ -121,6 +121,40 @@ class Volume:
             with self._locked(shared=True):
                 self._catch_up()
                 yield True
+
+    def known_blocks(self, symbol_id: int, from_seq: int, to_seq: int) -> list[int] | None:
+        """Offsets of the blocks with these records, without a look at the file.
+
+        None unless the index has all of them: what it has of a sound volume stays as it is.
+        """
+        with self._mutex:
+            index = self.symbols.get(symbol_id)
+            if self._descriptor is None or self.damages or index is None or index.position is None:
+                return None
+            if to_seq >= index.position.next_seq:
+                return None
+            return list(index.blocks(from_seq, to_seq))
+
+    def look(self) -> bool:
+        """Bring the index up to date, unless an append is under way; whether it is.
+
+        An append holds the file until the disk has it: what it adds is not durable before that.
+        """
+        with self._mutex:
+            if self._descriptor is None and not self._open(create=False):
+                return True
+            descriptor = self._opened()
+            try:
+                if not try_lock(descriptor, shared=True):
+                    return False
+            except OSError as error:
+                raise self._unavailable("locking", error) from error
+            try:
+                self._catch_up()
+            finally:
+                if self._descriptor is not None:
+                    fcntl.flock(descriptor, fcntl.LOCK_UN)
+            return True
 
     def append(self, plan: Plan) -> None:
         """Append what `plan` decides in view of the index; durable when it returns.
