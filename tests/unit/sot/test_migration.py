@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from itertools import combinations_with_replacement
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,8 @@ from headrace.sot.old_log import OldLog, Phase, WrongPhase
 from headrace.sot.recover import recover
 from headrace.sot.requests import MigrateRequest
 from headrace.sot.store import Batch, Outcome
+from headrace.sot.tree.checking import consistency_holds
+from headrace.sot.tree.symbol_tree import SymbolTree
 from headrace.stopping import StopEvent
 from tests.support.sot_chains import Chain
 
@@ -128,6 +131,37 @@ def test_from_the_first_step_to_the_last_and_nothing_lost(
     with pytest.raises(WrongPhase):
         step(old, new, "write", source=source(tmp_path, CHAIN))
     assert_same_outputs(tmp_path, new)
+
+
+def test_heads_of_a_log_that_is_being_led_over_are_consistent(
+    tmp_path: Path, old: OldLog, new: EmbeddedStore
+) -> None:
+    heads: list[tuple[int, bytes]] = []
+
+    def note(action: str, records: int = 0) -> None:
+        given = {"source": source(tmp_path, CHAIN[:records])} if records else {}
+        step(old, new, action, **given)
+        if new.head(8) is not None:
+            tree = SymbolTree(new, 8)
+            heads.append((tree.size, tree.root()))
+
+    note("begin")
+    note("write", 220)
+    note("backfill")
+    for records in (231, 240):
+        note("write", records)
+    note("switch")
+    note("write", 260)
+    note("back")
+    note("write", 300)
+    note("switch")
+    note("end")
+    tree = SymbolTree(new, 8)
+    assert len({size for size, _ in heads}) > 4
+    for smaller, larger in combinations_with_replacement(heads, 2):
+        proof = tree.consistency(smaller[0], larger[0])
+        assert (proof.from_root, proof.to_root) == (smaller[1], larger[1])
+        assert consistency_holds(proof)
 
 
 def assert_same_outputs(tmp_path: Path, new: EmbeddedStore) -> None:
