@@ -15,7 +15,7 @@ import os
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -105,8 +105,15 @@ class _Side:
     transactions: Mapping[str, int]
 
 
+def committed(taken: Taken, change: Change) -> Taken:
+    """What is taken once the change is committed, on which the next one is planned."""
+    aside = None if taken.aside is None else taken.aside + bool(change.quarantine)
+    return replace(taken, commits=taken.commits + 1, aside=aside)
+
+
 def _main(change: Change) -> _Side:
-    transactions = change.taken.transactions(change.exchange, change.symbol)
+    after = committed(change.taken, change)
+    transactions = after.transactions(change.exchange, change.symbol)
     return _Side(change, change.trades, change.taken.commits, transactions)
 
 

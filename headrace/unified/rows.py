@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headrace.coverage import IntervalSet
 from headrace.lake.decimals import fitting
 from headrace.lake.digest import ContentDigest, content_digest, typed_digest
-from headrace.trades import RAW_SCHEMA
+from headrace.trades import RAW_SCHEMA, rows_between
 from headrace.unified.schema import (
     PRICE_TYPE,
     QUANTITY_TYPE,
@@ -82,6 +83,12 @@ def digest_of(rows: pa.Table) -> ContentDigest:
     if "reason" in rows.column_names:
         return content_digest(rows.select(RAW_SCHEMA.names))
     return typed_digest(rows)
+
+
+def rows_within(table: pa.Table, ids: IntervalSet) -> pa.Table:
+    """The rows of a sorted table with these ids."""
+    pieces = [rows_between(table, lo, hi) for lo, hi in ids]
+    return pa.concat_tables(pieces) if pieces else table.slice(0, 0)
 
 
 def by_month(rows: pa.Table) -> Iterator[tuple[str, pa.Table]]:

@@ -6,6 +6,8 @@ product:
     headrace/coinbase/BTC-USD           how many commits concerned it
     headrace/coinbase/BTC-USD/seen      until when changes of its parts were looked at, in
                                         microseconds since 1970 by the store's clock
+    headrace/coinbase/BTC-USD/aside     how many commits of the quarantine belong to those of the
+                                        trades
     headrace/coinbase/BTC-USD/ranges    how many ranges of ids were taken
     headrace/coinbase/BTC-USD/0/lo      the first id of the first range
     headrace/coinbase/BTC-USD/0/hi      the last id of it
@@ -34,11 +36,14 @@ class Taken:
         commits: how many concerned it.
         ranges: the ids that the table answers for, as the raw layer did when they were taken.
         seen_us: until when changes of parts were looked at; 0 for never.
+        aside: how many commits of the quarantine belong to these; None where nothing says it. One
+            more is of a run that did not come to commit its trades.
     """
 
     commits: int = 0
     ranges: IntervalSet = EMPTY
     seen_us: int = 0
+    aside: int | None = None
 
     @classmethod
     def of(cls, transactions: Mapping[str, int], exchange: str, symbol: str) -> Taken:
@@ -52,16 +57,19 @@ class Taken:
             transactions.get(base, 0),
             IntervalSet.from_ranges(ranges),
             transactions.get(f"{base}/seen", 0),
+            transactions.get(f"{base}/aside"),
         )
 
     def transactions(self, exchange: str, symbol: str) -> dict[str, int]:
-        """The same as transactions of the next commit."""
+        """The same as transactions of a commit."""
         base = app_id(exchange, symbol)
         found = {
-            base: self.commits + 1,
+            base: self.commits,
             f"{base}/seen": self.seen_us,
             f"{base}/ranges": len(self.ranges.ranges),
         }
+        if self.aside is not None:
+            found[f"{base}/aside"] = self.aside
         for at, (lo, hi) in enumerate(self.ranges):
             found |= {f"{base}/{at}/lo": lo, f"{base}/{at}/hi": hi}
         return found

@@ -11,12 +11,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
-
-import pyarrow as pa
+from dataclasses import replace
 
 from headrace.coverage import EMPTY, IntervalSet
 from headrace.lake import RawLake
@@ -24,20 +22,13 @@ from headrace.lake.digest import ContentDigest, content_digest
 from headrace.lake.exceptions import ObjectMissing
 from headrace.lake.parts import Part
 from headrace.stopping import STOP, StopEvent
-from headrace.trades import rows_between
-from headrace.unified.commits import Change, FileChanges, Tables
+from headrace.unified.commits import Change, FileChanges, Tables, committed
 from headrace.unified.comparing import content_of
 from headrace.unified.exceptions import RowsDiffer
-from headrace.unified.files import FileWriter, NewFile
-from headrace.unified.rows import (
-    QUARANTINE_ROW_SCHEMA,
-    ROW_SCHEMA,
-    by_month,
-    digest_of,
-    unified,
-)
+from headrace.unified.output import Output, Piece
+from headrace.unified.rows import by_month, digest_of, rows_within, unified
 from headrace.unified.table import Snapshot, UnifiedFile
-from headrace.unified.taken import Taken
+from headrace.unified.taken import Taken, app_id
 
 FILE_BYTES = 128 << 20
 #: Rows of a product after which a commit is due, which a kill then cannot cost any more.
@@ -45,20 +36,9 @@ COMMIT_ROWS = 10_000_000
 #: Parts that are read and converted at once, of all products, and how many of one product may wait
 #: to be written.
 _READERS, _AHEAD = max(2, min(4, os.cpu_count() or 1)), 2
-#: Months whose files are open at once; trades hardly go back in time by more.
-_OPEN_MONTHS = 4
 #: A part may show up so much later than its time says: a slow store, a clock that runs behind.
 _LATE_US = 60_000_000
 _LOOKS = 5
-
-
-@dataclass(frozen=True, slots=True)
-class _Piece:
-    """What became of a part, or of some ids of it."""
-
-    ids: IntervalSet
-    months: tuple[tuple[str, pa.Table, ContentDigest], ...]
-    misfits: pa.Table
 
 
 class Taker:
@@ -108,17 +88,19 @@ class Taker:
         base = Taken.of(trades.transactions, exchange, symbol)
         parts = self._raw.parts(symbol).parts
         coverage = IntervalSet.from_ranges((part.lo, part.hi) for part in parts)
+        quarantine_commits = Taken.of(quarantine.transactions, exchange, symbol).commits
         changed = self._changed(trades, quarantine, symbol, base)
         seen_us = _seen_until(parts, base.seen_us)
         wanted = (coverage - base.ranges) | changed
-        if not wanted and seen_us == base.seen_us:
+        if not wanted and seen_us == base.seen_us and base.aside == quarantine_commits:
             return
+        if not self._stop.is_set():  # else not all was looked at
+            base = replace(base, aside=quarantine_commits)
         old = _meeting(trades.files(exchange=exchange, symbol=symbol), changed)
         # Also rows of a run that was killed before it could commit the others.
         old_aside = _meeting(quarantine.files(exchange=exchange, symbol=symbol), wanted)
         at_once = bool(old or old_aside)
-        quarantine_commits = Taken.of(quarantine.transactions, exchange, symbol).commits
-        output = _Output(self._tables, exchange, symbol, self._file_bytes)
+        output = Output(self._tables, exchange, symbol, self._file_bytes)
         done = EMPTY
 
         def change(seen: int) -> Change:
@@ -144,8 +126,8 @@ class Taker:
                 if output.rows >= self._commit_rows and not at_once:
                     one = change(base.seen_us)
                     yield one
-                    base = replace(base, commits=base.commits + 1)
                     quarantine_commits += bool(one.quarantine)
+                    base = committed(base, one)
             if self._stop.is_set() and at_once:
                 return  # what it replaces would be lost
             yield change(base.seen_us if self._stop.is_set() else seen_us)
@@ -177,7 +159,7 @@ class Taker:
         parts = self._raw.parts(symbol).parts
         wanted = IntervalSet.from_ranges((part.lo, part.hi) for part in parts)
         done = EMPTY
-        with _Output(self._tables, exchange, symbol, self._file_bytes) as output:
+        with Output(self._tables, exchange, symbol, self._file_bytes) as output:
             for piece in self._pieces(symbol, wanted):
                 output.write(piece)
                 done |= piece.ids
@@ -188,7 +170,7 @@ class Taker:
         return Change(
             exchange,
             symbol,
-            Taken(base.commits, done, _seen_until(parts, 0)),
+            Taken(base.commits, done, _seen_until(parts, 0), quarantine_commits),
             quarantine_commits,
             FileChanges(adds, old),
             FileChanges(aside, old_aside),
@@ -199,15 +181,24 @@ class Taker:
     def _changed(
         self, trades: Snapshot, quarantine: Snapshot, symbol: str, base: Taken
     ) -> IntervalSet:
-        """The ids taken whose raw trades are others now."""
+        """The ids taken whose raw trades are others now, or whose quarantine is not theirs."""
         exchange = self._raw.exchange
+        suspected = EMPTY
+        if base.aside != quarantine.transactions.get(app_id(exchange, symbol), 0):
+            suspected = IntervalSet.from_ranges(
+                (file.first_id, file.last_id)
+                for file in quarantine.files(exchange=exchange, symbol=symbol)
+            )
         for look in range(_LOOKS):
             changed = EMPTY
             try:
                 for part in self._raw.parts(symbol).parts:
-                    if part.changed_us <= base.seen_us or self._stop.is_set():
+                    ids = IntervalSet.of((part.lo, part.hi))
+                    if part.changed_us <= base.seen_us and not ids & suspected:
                         continue
-                    ids = IntervalSet.of((part.lo, part.hi)) & base.ranges
+                    if self._stop.is_set():
+                        continue
+                    ids &= base.ranges
                     if ids and self._content(part, ids) != content_of(
                         trades, quarantine, exchange, symbol, ids
                     ):
@@ -225,15 +216,15 @@ class Taker:
             footer = self._raw.footer(part)
             return footer.rows, footer.content
         table, _ = self._raw.read_part(part)
-        rows = _within(table, ids)
+        rows = rows_within(table, ids)
         return rows.num_rows, content_digest(rows)
 
-    def _pieces(self, symbol: str, wanted: IntervalSet) -> Iterator[_Piece]:
+    def _pieces(self, symbol: str, wanted: IntervalSet) -> Iterator[Piece]:
         """What becomes of the wanted ids, rising; fewer if the stop is set."""
         gone: Part | None = None
         while wanted:
             shares = _shares(self._raw.parts(symbol).parts, wanted)
-            waiting: deque[tuple[Part, Future[_Piece]]] = deque()
+            waiting: deque[tuple[Part, Future[Piece]]] = deque()
             try:
                 while True:
                     while len(waiting) < _AHEAD and not self._stop.is_set():
@@ -256,12 +247,12 @@ class Taker:
                 for _, converted in waiting:
                     converted.cancel()
 
-    def _piece(self, symbol: str, part: Part, ids: IntervalSet) -> _Piece:
+    def _piece(self, symbol: str, part: Part, ids: IntervalSet) -> Piece:
         table, footer = self._raw.read_part(part)
         if ids.contains(part.lo, part.hi):
             rows, expected = table, footer.content
         else:
-            rows = _within(table, ids)
+            rows = rows_within(table, ids)
             expected = content_digest(rows)
         made = unified(rows)
         aside = digest_of(made.misfits)
@@ -278,7 +269,7 @@ class Taker:
             )
         months = list(by_month(made.rows))
         self._on_rows(rows.num_rows)
-        return _Piece(
+        return Piece(
             ids,
             tuple(
                 (month, of_month, found if len(months) == 1 else digest_of(of_month))
@@ -288,101 +279,6 @@ class Taker:
         )
 
 
-class _Output:
-    """The files that are being written of one product, a month each."""
-
-    def __init__(self, tables: Tables, exchange: str, symbol: str, file_bytes: int) -> None:
-        self._tables = tables
-        self._product = {"exchange": exchange, "symbol": symbol}
-        self._file_bytes = file_bytes
-        self._open: OrderedDict[str, FileWriter] = OrderedDict()
-        self._aside: FileWriter | None = None
-        self._done: list[NewFile] = []
-        self._done_aside: list[NewFile] = []
-        self.rows = self.misfits = 0
-
-    def __enter__(self) -> _Output:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Give up what was not finished; after the last change nothing is."""
-        for writer in (*self._open.values(), *([self._aside] if self._aside else ())):
-            writer.abandon()
-        for table, files in (
-            (self._tables.trades, self._done),
-            (self._tables.quarantine, self._done_aside),
-        ):
-            for file in files:
-                table.store.delete(f"{table.root}/{file.path}")
-
-    def write(self, piece: _Piece) -> None:
-        """Add the rows of a piece, whose ids are above those of the piece before."""
-        for month, rows, digest in piece.months:
-            self._writer(month).write(rows, digest)
-            self.rows += rows.num_rows
-        if piece.misfits.num_rows:
-            if self._aside is None:
-                self._aside = FileWriter(
-                    self._tables.quarantine, self._product, QUARANTINE_ROW_SCHEMA
-                )
-            self._aside.write(piece.misfits, digest_of(piece.misfits))
-            self.rows += piece.misfits.num_rows
-            self.misfits += piece.misfits.num_rows
-
-    def keep(self, snapshot: Snapshot, files: Sequence[UnifiedFile], but: IntervalSet) -> None:
-        """Write the rows of files that are to go again, but for those of some ids."""
-        table = snapshot.table
-        trades = table is self._tables.trades
-        for file in files:
-            writer = FileWriter(
-                table, file.partition, ROW_SCHEMA if trades else QUARANTINE_ROW_SCHEMA
-            )
-            rest = IntervalSet.of((file.first_id, file.last_id)) - but
-            kept = 0
-            try:
-                for rows in snapshot.read(file.path):
-                    rows = _within(rows, rest)
-                    if rows.num_rows:
-                        writer.write(rows, digest_of(rows))
-                        kept += rows.num_rows
-                if kept:
-                    (self._done if trades else self._done_aside).append(writer.close())
-            except BaseException:
-                writer.abandon()
-                raise
-            if not kept:
-                writer.abandon()
-
-    def finished(self) -> tuple[tuple[NewFile, ...], tuple[NewFile, ...]]:
-        """The files so far, durable: those of the trades and those of the quarantine."""
-        while self._open:
-            self._close(next(iter(self._open)))
-        if self._aside is not None:
-            self._done_aside.append(self._aside.close())
-            self._aside = None
-        files = tuple(self._done), tuple(self._done_aside)
-        self._done, self._done_aside = [], []
-        self.rows = self.misfits = 0
-        return files
-
-    def _writer(self, month: str) -> FileWriter:
-        writer = self._open.get(month)
-        if writer is not None and writer.size_bytes >= self._file_bytes:
-            self._close(month)
-            writer = None
-        if writer is None:
-            if len(self._open) >= _OPEN_MONTHS:
-                self._close(next(iter(self._open)))
-            partition = {**self._product, "month": month}
-            writer = self._open[month] = FileWriter(self._tables.trades, partition, ROW_SCHEMA)
-        self._open.move_to_end(month)
-        return writer
-
-    def _close(self, month: str) -> None:
-        self._done.append(self._open[month].close())
-        del self._open[month]
-
-
 def _shares(parts: Iterable[Part], wanted: IntervalSet) -> Iterator[tuple[Part, IntervalSet]]:
     """Which of the wanted ids each part is to give, each id once."""
     for part in parts:
@@ -390,12 +286,6 @@ def _shares(parts: Iterable[Part], wanted: IntervalSet) -> Iterator[tuple[Part, 
         if ids:
             wanted -= ids
             yield part, ids
-
-
-def _within(table: pa.Table, ids: IntervalSet) -> pa.Table:
-    """The rows of a sorted table with these ids."""
-    pieces = [rows_between(table, lo, hi) for lo, hi in ids]
-    return pa.concat_tables(pieces) if pieces else table.slice(0, 0)
 
 
 def _meeting(files: Sequence[UnifiedFile], ids: IntervalSet) -> tuple[UnifiedFile, ...]:

@@ -20,7 +20,7 @@ from support.unified import (
 
 from headrace.coverage import IntervalSet
 from headrace.lake import Lake, open_lake
-from headrace.unified import commits
+from headrace.unified import commits, taking
 from headrace.unified.exceptions import TableDamaged, TableMissing, TableTooNew
 from headrace.unified.log import read_transactions
 from headrace.unified.taken import LAYOUT_ID, Taken, taken_products
@@ -147,6 +147,34 @@ def test_misfits_are_in_the_quarantine_before_their_ids_are_taken(
     (aside,) = two[1].tables.quarantine.snapshot().files()
     assert aside.rows == 1
     assert len(table_rows(lake)) == 1_000
+
+
+def test_a_quarantine_that_was_committed_too_late_is_noticed(
+    two: tuple[Transformer, Transformer], lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One read a misfit, and commits when another has taken the part as it was corrected."""
+    monkeypatch.setattr(taking, "_LATE_US", 0)
+    put(two[0].raw, 1_001, 2_000, raw_rows({"trade_id": 1_001, "price": "1" * 40}))
+    late = two[0].take(PRODUCT).change
+    put(two[0].raw, 1_001, 2_000, raw_rows({"trade_id": 1_001, "price": "11"}))
+    ahead = two[1].take(PRODUCT).change
+    assert late is not None
+    assert ahead is not None
+
+    def overtaken(point: str) -> None:
+        if point == "after-quarantine-commit":
+            monkeypatch.setattr(commits, "kill_point", lambda _point: None)
+            assert two[1].tables.commit([ahead], "transform") == []
+
+    monkeypatch.setattr(commits, "kill_point", overtaken)
+    assert two[0].tables.commit([late], "transform") == [late]
+    assert two[0].tables.quarantine.snapshot().files() != []
+    for compacting in (True, False):  # which takes nothing, and must not hide it
+        assert two[1].compact(PRODUCT, all_months=compacting).change is None
+    transform(two[0])
+    assert two[0].tables.quarantine.snapshot().files() == []
+    assert table_rows(lake) == expected_rows(two[0].raw)
+    assert two[0].take(PRODUCT).change is None
 
 
 def test_transactions_are_those_that_delta_knows(
