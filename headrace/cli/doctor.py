@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from headrace.cli.common import Json, LakeOption, print_json
+from headrace.cli.common import Json, LakeOption, place_of_quotas, print_json
 from headrace.cli.exits import Exit
 from headrace.cli.server.configured import configured_api
 from headrace.cli.server.environment import client_environment
@@ -22,6 +22,7 @@ from headrace.lake import Store
 from headrace.lake.opening import make_store
 from headrace.lake.s3_settings import s3_from_environment
 from headrace.pull.request import BLOCK_PREFIX
+from headrace.quota.place import Place
 from headrace.settings import Settings, load_settings
 
 _STYLES = {Severity.OK: "green", Severity.WARNING: "yellow", Severity.PROBLEM: "red"}
@@ -87,6 +88,7 @@ def target_of(settings: Settings, *, lake: str, base_url: str, rate: str) -> Tar
         api=_api(home),
         database=home / "prefect.db",
         open_store=_opener(place, home),
+        find_quotas=lambda: _place_of_quotas(settings, home),
     )
 
 
@@ -104,19 +106,35 @@ def _opener(place: str, home: Path) -> Callable[[], Store]:
     return lambda: _store_of_block(place, home)
 
 
+def _place_of_quotas(settings: Settings, home: Path) -> Place:
+    named = settings.quota.get_secret_value()
+    if named.startswith(BLOCK_PREFIX):
+        _reach_blocks(named, home)
+    return place_of_quotas(settings)
+
+
 def _store_of_block(place: str, home: Path) -> Store:
+    _reach_blocks(place, home)
+    from blocks.resolve import lake_of
+
+    return lake_of(place).store()
+
+
+def _reach_blocks(named: str, home: Path) -> None:
+    """Have blocks looked up at the API that commands would use.
+
+    Raises:
+        ConfigurationError: none is up.
+    """
     api = _api(home)
     if api is None:
         raise ConfigurationError(
-            f"{place} cannot be looked up, since no Prefect API is up", hint="headrace up"
+            f"{named} cannot be looked up, since no Prefect API is up", hint="headrace up"
         )
     import os
 
     if api.managed and (port := managed_port(home)) is not None:
         os.environ.update(client_environment(port))
-    from blocks.resolve import lake_of
-
-    return lake_of(place).store()
 
 
 def _show(result: CheckResult) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from headrace.errors import HeadraceError
 from headrace.lake.store import Store
+from headrace.quota.place import Place
 from headrace.settings import Settings
 
 
@@ -82,6 +83,7 @@ class Target:
         api: None where none is configured and none is up.
         database: of the managed Prefect server, whether or not it exists.
         open_store: the store of the lake, untouched; may raise any `HeadraceError`.
+        find_quotas: where quotas live, if a block says it; may raise any `HeadraceError`.
         now: Unix seconds.
         disk_free: free bytes of the file system of a path.
     """
@@ -93,8 +95,17 @@ class Target:
     api: Api | None
     database: Path
     open_store: Callable[[], Store]
+    find_quotas: Callable[[], Place] | None = None
     now: Callable[[], float] = time.time
     disk_free: Callable[[Path], int] = lambda path: shutil.disk_usage(path).free
+
+    def quotas(self) -> Place:
+        """Where quotas and breakers live.
+
+        Raises:
+            HeadraceError: what the settings say cannot be used.
+        """
+        return self.find_quotas() if self.find_quotas else self.settings.quota_place
 
 
 @dataclass(frozen=True, slots=True)

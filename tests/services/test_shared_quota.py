@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import psycopg
@@ -16,6 +18,8 @@ from pydantic import SecretStr
 from typer.testing import CliRunner
 
 from headrace.cli import quota
+from headrace.doctor import Severity
+from headrace.doctor.checks.quota import check_breakers, check_quotas
 from headrace.errors import ConfigurationError
 from headrace.quota import (
     BreakerConfig,
@@ -267,3 +271,30 @@ def test_the_commands_of_quota_and_breaker(kind: str, tmp_path: Path, monkeypatc
         assert "above the limit" in run("quota", "bench", "--seconds", "1", "--processes", "2")
         assert "no quota was used yet" in run("quota", "status")
         assert not (tmp_path / "quota" / "quota-api.sqlite").exists()
+
+
+@pytest.mark.parametrize("kind", ["redis", "postgres"])
+def test_doctor_says_what_it_is_and_who_has_other_rates(kind: str) -> None:
+    with running(kind) as (server, place):
+        target: Any = SimpleNamespace(
+            quotas=lambda: place, base_url="http://127.0.0.1:8080", rate="20/s"
+        )
+        said = [(finding.severity, finding.what) for finding in check_quotas(target)]
+        assert {severity for severity, _ in said} == {Severity.OK}
+        assert "answers within" in said[0][1]
+        assert "its clock is 0.0" in said[1][1]
+        if isinstance(server, PostgresServer):
+            with psycopg.connect(server.url()) as connection:
+                tables = "SELECT count(*) FROM pg_tables WHERE tablename LIKE 'headrace%'"
+                assert connection.execute(tables).fetchone() == (0,), "looking made tables"
+        config = QuotaConfig(name="127.0.0.1:8080", rates="10/s")
+        with open_gate(place, config, BreakerConfig(failures=1)) as gate:
+            gate.take()
+            gate.status()
+            (wrong,) = [one for one in check_quotas(target) if one.severity is Severity.PROBLEM]
+            assert f"on {socket.gethostname()}), HEADRACE_RATE says 20/s" in wrong.what
+            with gate.admit(timeout_s=5) as admission:
+                admission.answered(500)
+        (opened,) = check_breakers(target)
+        assert opened.severity is Severity.PROBLEM
+        assert "the breaker is open for another" in opened.what

@@ -9,12 +9,14 @@ from collections.abc import Iterator
 from email.utils import parsedate_to_datetime
 
 from headrace.doctor.checks.quota import phase_of, quota_name, recorded_config
+from headrace.doctor.checks.quota_server import shared_quota
 from headrace.doctor.probes import NoAnswer, ask
 from headrace.doctor.runner import Finding, Target, ok, problem, warning
 from headrace.errors import ConfigurationError, HeadraceError
 from headrace.pull.request import BLOCK_PREFIX
 from headrace.quota import Phase, open_gate
-from headrace.quota.status import breaker_path, quota_path
+from headrace.quota.place import QuotaServer
+from headrace.quota.status import breaker_path, known_names, quota_path
 from headrace.wire import Origin, Proxy, proxy_for, tls_context, trusted_files
 
 _CONNECT_S = 3.0
@@ -103,16 +105,22 @@ def _must_not_ask(target: Target) -> str:
 
     Where no quota file exists no permit was ever given, and one request is within any quota.
     """
-    folder, name = target.settings.quota_folder, quota_name(target.base_url)
-    path = quota_path(folder, name)
-    if not path.exists() or not breaker_path(folder, name).exists():
-        return ""
+    name = quota_name(target.base_url)
     try:
-        phase = phase_of(folder, name)
+        place = target.quotas()
+        if isinstance(place, QuotaServer):
+            if name not in known_names(place):
+                return ""
+            config, status = shared_quota(place, name)
+            phase = status.breaker.phase
+        else:
+            path = quota_path(place, name)
+            if not path.exists() or not breaker_path(place, name).exists():
+                return ""
+            phase, config = phase_of(place, name), recorded_config(name, path)
         if phase is not Phase.CLOSED:
             return f"the breaker is {phase}"
-        config = recorded_config(name, path)
-        with open_gate(folder, config) as gate:
+        with open_gate(place, config) as gate:
             gate.take(timeout_s=_PERMIT_WAIT_S)
     except (sqlite3.Error, ValueError) as error:
         return f"there is no permit without a sound quota file ({error})"

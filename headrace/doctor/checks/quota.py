@@ -7,6 +7,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+from headrace.doctor.checks.quota_server import check_server, shared_quota
 from headrace.doctor.probes import damage, reading
 from headrace.doctor.runner import Finding, Target, ok, problem, warning
 from headrace.errors import ConfigurationError
@@ -14,14 +15,31 @@ from headrace.pull.request import BLOCK_PREFIX
 from headrace.quota import QuotaConfig, format_rates, parse_rates
 from headrace.quota.breaker import Phase
 from headrace.quota.clock import NS, MonotonicClock
+from headrace.quota.place import QuotaServer
 from headrace.quota.register import VERSION, State
-from headrace.quota.status import BookStatus, breaker_path, known_names, quota_path
+from headrace.quota.status import (
+    BookStatus,
+    breaker_path,
+    inspect_breaker,
+    known_names,
+    quota_path,
+)
 from headrace.wire.transport import quota_name as named_quota
 
 
 def check_quotas(target: Target) -> Iterator[Finding]:
-    """Every quota that was ever used here."""
-    folder = target.settings.quota_folder
+    """Every quota that was ever used here, or on the server that machines share."""
+    place = target.quotas()
+    if isinstance(place, QuotaServer):
+        yield from check_server(place)
+        names = known_names(place)
+        if not names:
+            yield ok(f"no quota was used yet on {place}")
+        for name in names:
+            config, status = shared_quota(place, name)
+            yield from _of_book(target, name, config, status.book)
+        return
+    folder = place
     names = [name for name in known_names(folder) if quota_path(folder, name).exists()]
     if not names:
         yield ok(f"no quota was used yet in {folder}")
@@ -80,7 +98,10 @@ def _of_book(target: Target, name: str, config: QuotaConfig, book: BookStatus) -
     if book.processes and name == quota_name(target.base_url):
         wanted = _wanted(target.rate)
         if wanted is not None and wanted != format_rates(config.rates):
-            pids = ", ".join(str(process.pid) for process in book.processes)
+            pids = ", ".join(
+                f"{process.pid} on {process.machine}" if process.machine else str(process.pid)
+                for process in book.processes
+            )
             yield problem(
                 f"{name} is in use with {config.signature} (process {pids}), HEADRACE_RATE says "
                 f"{wanted}: a run would be refused",
@@ -124,8 +145,17 @@ def _wanted(rate: str) -> str | None:
 
 
 def check_breakers(target: Target) -> Iterator[Finding]:
-    """Every breaker that was ever used here."""
-    folder = target.settings.quota_folder
+    """Every breaker that was ever used here, or on the server that machines share."""
+    place = target.quotas()
+    if isinstance(place, QuotaServer):
+        names = known_names(place)
+        if not names:
+            yield ok(f"no breaker was used yet on {place}")
+        for name in names:
+            state = inspect_breaker(place, name)
+            yield _judged(name, state.phase, state.failures, state.reopens_in_s)
+        return
+    folder = place
     names = [name for name in known_names(folder) if breaker_path(folder, name).exists()]
     if not names:
         yield ok(f"no breaker was used yet in {folder}")
@@ -160,9 +190,13 @@ def _of_breaker(name: str, path: Path) -> Finding:
         boot_id, text, failures, reopens = connection.execute(
             "SELECT boot_id, phase, failures, reopens FROM breaker"
         ).fetchone()
-    phase, clock = Phase(text), MonotonicClock()
+    clock = MonotonicClock()
+    left_s = (reopens - clock.now()) / NS if boot_id == clock.boot_id else 0.0
+    return _judged(name, Phase(text), failures, left_s)
+
+
+def _judged(name: str, phase: Phase, failures: int, left_s: float) -> Finding:
     if phase is Phase.OPEN:
-        left_s = (reopens - clock.now()) / NS if boot_id == clock.boot_id else 0.0
         when = f"for another {left_s:.0f} s" if left_s > 0 else "until the next request, a probe"
         return problem(
             f"{name}: the breaker is open {when}, after {failures} failures in a row",

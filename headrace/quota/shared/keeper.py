@@ -67,6 +67,11 @@ class Keeper(Protocol):
 
     clock: ServerClock
 
+    @property
+    def software(self) -> str:
+        """What the server is, and its version."""
+        ...
+
     def connect(self) -> int:
         """Make the connection if there is none.
 

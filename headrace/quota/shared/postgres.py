@@ -38,8 +38,8 @@ _TABLES = (
     "CREATE UNLOGGED TABLE IF NOT EXISTS headrace_quota_changes ("
     "epoch text, version bigint, change bytea NOT NULL, PRIMARY KEY (epoch, version))",
 )
-_THERE = "SELECT to_regclass('headrace_quota_changes') IS NOT NULL"
 _NOW = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
+_THERE = f"SELECT {_NOW}, to_regclass('headrace_quota_changes') IS NOT NULL"
 
 _READ = f"""
 SELECT {_NOW}, known.epoch, known.made, known.unsure, known.version, known.content, ARRAY(
@@ -104,17 +104,27 @@ class PostgresKeeper:
     def __str__(self) -> str:
         return str(self._server)
 
+    @property
+    def software(self) -> str:
+        """See `Keeper`."""
+        with self._in_our_words():
+            return f"PostgreSQL {self.postgres.version}"
+
     def connect(self) -> int:
-        """See `Keeper`; also makes the tables."""
-        if not self._there:
-            if not self._run(_THERE, ())[0][0]:
-                with self._in_our_words():
-                    self.postgres.create(_TABLES)
-            self._there = True
+        """See `Keeper`."""
+        self._made()
         return self.postgres.connections
+
+    def _made(self) -> bool:
+        """Whether there are tables; who only looks makes none."""
+        if not self._there:
+            ((self._there,),) = self._timed(_THERE, ())
+        return self._there
 
     def read(self, name: str) -> History | None:
         """See `Keeper`."""
+        if not self._made():
+            return None
         ((epoch, made, unsure, version, content, changes),) = self._timed(_READ, (name,))
         if epoch is None:
             return None
@@ -123,6 +133,9 @@ class PostgresKeeper:
     def begin(self, name: str, epoch: str, content: bytes, horizon: int) -> None:
         """See `Keeper`."""
         del horizon  # it knows whether there was one
+        if not self._made():
+            with self._in_our_words():
+                self.postgres.create(_TABLES)
         self._run(_BEGIN, {"name": name, "epoch": epoch, "content": content})
 
     def append(self, position: Position, change: bytes, content: bytes) -> Answer:
@@ -140,12 +153,12 @@ class PostgresKeeper:
 
     def names(self) -> list[str]:
         """See `Keeper`."""
-        self.connect()
+        if not self._made():
+            return []
         return [name for (name,) in self._run("SELECT name FROM headrace_quotas ORDER BY name", ())]
 
     def drop(self, name: str) -> None:
         """Remove a quota."""
-        self.connect()
         self._run(_DROP, {"name": name})
 
     def close(self) -> None:

@@ -86,7 +86,7 @@ class RedisKeeper:
         self._connection: ConnectionInterface | None = None
         self._connections = 0
         self._started = 0
-        self.about: dict[str, str] = {}
+        self._about: dict[str, str] = {}
         url = server.url.get_secret_value()
         try:
             # Tried again by us alone: only we know what may be done twice.
@@ -110,6 +110,14 @@ class RedisKeeper:
 
     def __str__(self) -> str:
         return str(self._server)
+
+    @property
+    def software(self) -> str:
+        """See `Keeper`."""
+        self.connect()
+        kept = self._about.get("aof_enabled") == "1"
+        after = "it keeps its data" if kept else "it begins with nothing after a restart"
+        return f"Redis {self._about['redis_version']} ({after})"
 
     def connect(self) -> int:
         """See `Keeper`; also looks whether this server can keep quotas."""
@@ -208,18 +216,18 @@ class RedisKeeper:
     def _look_at_server(self) -> None:
         """Refuse a server that may forget a part of what it keeps."""
         about: dict[str, str] = {}
-        for section in ("server", "memory", "replication"):
+        for section in ("server", "memory", "persistence", "replication"):
             for line in self._ask("INFO", section).decode().splitlines():
                 key, colon, value = line.partition(":")
                 if colon:
                     about[key] = value
-        self.about = about
+        self._about = about
         if about.get("redis_mode", "standalone") != "standalone":
             raise self._refused(
                 f"it is a Redis {about['redis_mode']}, which is not supported",
                 "Name one Redis server, without a cluster or a sentinel, or a PostgreSQL",
             )
-        if version(about) < OLDEST:
+        if _version(about) < OLDEST:
             raise self._refused(
                 f"it is Redis {about.get('redis_version')}",
                 f"Headrace needs Redis {'.'.join(map(str, OLDEST))} or later",
@@ -264,7 +272,7 @@ class RedisKeeper:
             self._connection = None
 
 
-def version(about: dict[str, str]) -> tuple[int, ...]:
+def _version(about: dict[str, str]) -> tuple[int, ...]:
     """The version of a server by what INFO says."""
     return tuple(int(part) for part in about.get("redis_version", "0").split(".") if part.isdigit())
 
