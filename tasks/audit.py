@@ -18,11 +18,11 @@ from headrace.audit.report import (
     ProductAudit,
     Repair,
     RepairReceipt,
-    Signed,
-    SignReceipt,
 )
+from headrace.audit.signed import Signed, SignReceipt
 from headrace.errors import HeadraceError
 from headrace.leases import LeaseHeld, open_leases
+from headrace.manifests.anchored import keep_head
 from headrace.pull.checkpoints import noted_token
 from headrace.pull.ledger import EXCHANGE
 from headrace.pull.product_leases import ProductLeases
@@ -191,6 +191,9 @@ def sign_products(audit: Audit, audited: Sequence[ProductAudit]) -> Signed | Non
     """Sign a manifest of each product, then where they all end; None if it was not asked for."""
     if not audit.request.sign:
         return None
+    misfit = next((each.misfit for each in audit.anchors if each.misfit), "")
+    if misfit and not audit.request.accept:
+        return Signed((), error=f"an anchor does not fit ({misfit}); --accept REASON signs anyway")
     newest = {each.product: each.newest for each in audited}
     audit.progress.parts += len(audit.products)
     outcomes = _mapped(
@@ -208,7 +211,8 @@ def sign_products(audit: Audit, audited: Sequence[ProductAudit]) -> Signed | Non
         head = audit.manifests.sign_head(audit.signing.seal, datetime.now(UTC))
     except HeadraceError as error:
         return Signed(receipts, error=str(error))
-    return Signed(receipts, head.sequence)
+    kept = tuple(keep_head(audit.manifests, head, audit.places))
+    return Signed(receipts, head.sequence, kept=kept)
 
 
 def conclude_audit(
@@ -222,7 +226,7 @@ def conclude_audit(
     products = tuple(_without_blame(each, elsewhere) for each in products)
     report = AuditReport(
         run=audit.id,
-        status=combined([*(each.status for each in products), *_status_of(signed)]),
+        status=combined([*(each.status for each in products), *_status_of(audit, signed)]),
         lake=audit.location,
         deep=audit.request.deep,
         ui_url=kernel.ui_url(),
@@ -230,6 +234,7 @@ def conclude_audit(
         requests=audit.requests,
         products=products,
         healing=healing,
+        anchors=audit.anchors,
         signed=signed,
         stopped=audit.stop.is_set(),
         chosen=audit.chosen.described(),
@@ -237,9 +242,10 @@ def conclude_audit(
     return kernel.conclude(audit, report)
 
 
-def _status_of(signed: Signed | None) -> list[Status]:
-    """A manifest that could not be signed makes the audit partial."""
-    return [] if signed is None or signed.complete else [Status.PARTIAL]
+def _status_of(audit: Audit, signed: Signed | None) -> list[Status]:
+    """What was not signed, or does not fit an anchor, makes the audit partial."""
+    fits = not any(each.problem for each in audit.anchors)
+    return [] if fits and (signed is None or signed.complete) else [Status.PARTIAL]
 
 
 def _without_blame(audited: ProductAudit, elsewhere: set[str]) -> ProductAudit:

@@ -15,12 +15,14 @@ from headrace.audit.signing import Signing
 from headrace.evidence.keys import SigningKey, signing_key
 from headrace.lake import RawLake
 from headrace.lake.answers import Answer
+from headrace.manifests.anchored import AnchorReport, hold_against
 from headrace.manifests.chain import opening as opening_statements
 from headrace.manifests.chain import sealing
 from headrace.manifests.lakes import LakeManifests
 from headrace.products.choice import Chosen, to_look_at
 from headrace.pull.ledger import EXCHANGE
 from headrace.run.progress import StepProgress
+from headrace.sot.anchors.places import LAKE, AnchorPlace, open_places
 from headrace.stopping import StopEvent
 from tasks.kernel import Opening, PipelineRun, ProgressArtifact, announce, opening, registered
 from tasks.pull_run import Run, open_run
@@ -37,6 +39,8 @@ class Audit(PipelineRun[AuditRequest]):
         progress: products looked at and repaired, shown in the UI by `bar`.
         manifests: what has been signed of the lake.
         key: signs manifests, if that was asked for.
+        places: where heads of the lake are kept.
+        anchors: what they said of the lake when the audit began.
         known: newest ids that the exchange has given already; they are not requested again.
         answers: the newest pages that showed them.
     """
@@ -47,6 +51,8 @@ class Audit(PipelineRun[AuditRequest]):
     checkpoints: BlockCheckpoints
     manifests: LakeManifests
     key: SigningKey | None
+    places: tuple[AnchorPlace, ...]
+    anchors: tuple[AnchorReport, ...]
     pull: Run | None
     progress: StepProgress
     bar: ProgressArtifact
@@ -119,6 +125,7 @@ def open_audit(request: AuditRequest) -> Iterator[Audit]:
     place = signing_key_of(request.key)
     key = signing_key(place) if request.sign else None
     public = place.public()
+    places = tuple(open_places(request.anchors, LAKE))
     block = lake_of(request.lake)
     store = block.store()
     # What a set names and nothing is stored of is missing, by what the exchange says.
@@ -134,6 +141,9 @@ def open_audit(request: AuditRequest) -> Iterator[Audit]:
             begun = pull = opened.enter_context(open_run(request.pull_of(products)))
             run_id, lake = pull.id, pull.lake
         progress = StepProgress("products", len(products))
+        manifests = LakeManifests(
+            store, EXCHANGE, opening_statements(public), trusted=bool(public.keys)
+        )
         audit = Audit(
             id=run_id,
             request=request,
@@ -143,10 +153,10 @@ def open_audit(request: AuditRequest) -> Iterator[Audit]:
             location=store.location,
             lake=lake,
             checkpoints=checkpoints,
-            manifests=LakeManifests(
-                store, EXCHANGE, opening_statements(public), trusted=bool(public.keys)
-            ),
+            manifests=manifests,
             key=key,
+            places=places,
+            anchors=tuple(hold_against(manifests, each) for each in places),
             pull=pull,
             progress=progress,
             bar=opened.enter_context(ProgressArtifact(progress)),

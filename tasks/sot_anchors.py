@@ -11,7 +11,7 @@ from headrace.errors import ConfigurationError, HeadraceError
 from headrace.evidence.keys import KeyList, SigningKey, signing_key
 from headrace.settings import load_settings
 from headrace.sot.anchors.comparing import Comparison, Kept, PlaceReport, keep_head, stamped_bytes
-from headrace.sot.anchors.places import AnchorPlace, open_place
+from headrace.sot.anchors.places import AnchorPlace, open_places
 from headrace.sot.anchors.stamps import Stamp, check_stamp, load_roots, request_stamp
 from headrace.sot.requests import AnchorRequest, VerifyRequest
 from headrace.sot.store import SotStore
@@ -108,8 +108,7 @@ class Witnesses:
 
 
 def _places_of(option: str) -> list[AnchorPlace]:
-    locations = (option or load_settings().anchors).split(",")
-    return [open_place(location.strip()) for location in locations if location.strip()]
+    return open_places(option or load_settings().anchors)
 
 
 def _roots_of(option: str) -> tuple[Certificate, ...]:

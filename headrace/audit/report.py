@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, ClassVar
 
 from headrace.audit.coverage import Tally
 from headrace.audit.findings import Finding, Kind
+from headrace.audit.signed import Signed
 from headrace.coverage import Range
 from headrace.lake.answers import Answer
+from headrace.manifests.anchored import AnchorReport
 from headrace.pull.report import ProductReceipt
 from headrace.run.report import (
     Report,
@@ -227,69 +229,6 @@ class Healing:
 
 
 @dataclass(frozen=True, slots=True)
-class SignReceipt:
-    """What became of one product's manifest: its number, or why there is none."""
-
-    product: str
-    sequence: int = 0
-    parts: int = 0
-    rows: int = 0
-    error: str = ""
-
-    def as_json(self) -> dict[str, Any]:
-        """Plain values for `--json`."""
-        return {
-            "product": self.product,
-            "manifest": self.sequence or None,
-            "parts": self.parts,
-            "rows": self.rows,
-            "error": self.error or None,
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class Signed:
-    """What became of the manifests.
-
-    Args:
-        receipts: one per product.
-        head: the number of the lake's head that names them; 0 if none was signed.
-        error: why there is none.
-    """
-
-    receipts: tuple[SignReceipt, ...]
-    head: int = 0
-    error: str = ""
-
-    @property
-    def complete(self) -> bool:
-        """Whether every product has its manifest, and the lake its head."""
-        return not self.error and not any(each.error for each in self.receipts)
-
-    def as_json(self) -> dict[str, Any]:
-        """Plain values for `--json`."""
-        return {
-            "products": [each.as_json() for each in self.receipts],
-            "head": self.head or None,
-            "error": self.error or None,
-        }
-
-    def lines(self) -> list[str]:
-        """Each failure, and how much was signed."""
-        lines = error_lines((each.product, each.error) for each in self.receipts)
-        if self.error:
-            lines.append(f"the lake's head was not signed: {self.error}")
-        done = [each for each in self.receipts if not each.error]
-        if done:
-            parts = sum(each.parts for each in done)
-            what = f"manifest {done[0].sequence} of {done[0].product}" if len(done) == 1 else ""
-            what = what or f"manifests of {len(done):,} products"
-            head = f", and head {self.head} of the lake" if self.head else ""
-            lines.append(f"signed: {what}, {parts:,} parts{head}")
-        return lines
-
-
-@dataclass(frozen=True, slots=True)
 class AuditReport(Report):
     """One audit: as printed, stored as artifacts and given to `--json`.
 
@@ -298,6 +237,7 @@ class AuditReport(Report):
         deep: whether rows were read.
         products: what was found; after a healing, what is left.
         healing: what was done, if it was asked for.
+        anchors: what holding the lake against each anchor has shown, before anything was signed.
         signed: what became of the manifests, if they were asked for.
         stopped: whether the audit was asked to stop.
         chosen: how its products were named; empty where their ids were given.
@@ -314,6 +254,7 @@ class AuditReport(Report):
     requests: int
     products: tuple[ProductAudit, ...]
     healing: Healing | None = None
+    anchors: tuple[AnchorReport, ...] = ()
     signed: Signed | None = None
     stopped: bool = False
     chosen: str = ""
@@ -331,6 +272,7 @@ class AuditReport(Report):
             **({"chosen": self.chosen} if self.chosen else {}),
             "products": [product.as_json() for product in self.products],
             "healing": self.healing.as_json() if self.healing else None,
+            **({"anchors": [asdict(each) for each in self.anchors]} if self.anchors else {}),
             **({"signed": self.signed.as_json()} if self.signed else {}),
         }
 
@@ -380,7 +322,11 @@ class AuditReport(Report):
 
     def _found(self) -> list[str]:
         errors = error_lines((each.product, each.error) for each in self.products)
-        return [*errors, *(line for each in self.products for line in each.lines())]
+        anchors = [
+            f"anchor {each.where}: {each.problem or f'{each.heads:,} heads of the lake fit'}"
+            for each in self.anchors
+        ]
+        return [*errors, *anchors, *(line for each in self.products for line in each.lines())]
 
     def markdown(self) -> str:
         """The audit as an artifact; after a healing, with what was before."""

@@ -85,6 +85,17 @@ class AuditRequest(StoredChoice, ExchangeAccess):
         Form(str, empty="", environment="HEADRACE_SIGNING_KEY"),
     ] = ""
 
+    anchors: Annotated[
+        str,
+        Field(
+            title="Anchors",
+            description="Where the lake's heads are kept and held against it: files, git:FOLDER or "
+            "s3://bucket/prefix, joined by commas.",
+            examples=["git:/srv/anchors,s3://worm/headrace"],
+        ),
+        Form(str, empty="", setting="lake_anchors", joined=True),
+    ] = ""
+
     @field_validator("lag", mode="before")
     @classmethod
     def _span(cls, value: Any) -> Any:

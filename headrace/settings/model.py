@@ -148,6 +148,10 @@ class Settings(BaseSettings):
         description="Where signed heads of the log are kept, joined by commas: a file, git:FOLDER, "
         "s3://bucket/prefix.",
     )
+    lake_anchors: str = Field(
+        default="",
+        description="Where signed heads of the lake are kept, likewise; a file of its own.",
+    )
     tsa: str = Field(
         default="", description="A time-stamp authority (RFC 3161) that stamps signed heads."
     )

@@ -1,6 +1,6 @@
 """Where anchors are kept: an append-only file, a Git repository, a bucket (with object lock).
 
-A place is of one log: a head of another log in it does not fit.
+A place is of one log, or of one lake: a head of another one in it does not fit.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ if TYPE_CHECKING:
 
 GIT_SCHEME: Final = "git:"
 S3_SCHEME: Final = "s3://"
-#: The file in a repository.
-GIT_FILE: Final = "sot-heads.jsonl"
-_S3_FOLDER: Final = "sot-heads/"
+#: Whose heads a place keeps: what their file in a repository, or their folder in a bucket, is
+#: called, so that a log and a lake can share both.
+LOG: Final = "sot-heads"
+LAKE: Final = "lake-heads"
 #: A remote that does not answer.
 _GIT_TIMEOUT_S: Final = 120.0
 
@@ -102,9 +103,11 @@ class GitAnchors:
 
     Args:
         folder: the repository's working tree.
+        heads: `LOG` or `LAKE`.
     """
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, heads: str = LOG) -> None:
+        self._file = f"{heads}.jsonl"
         self._folder = real_path(folder)
         if not (self._folder / ".git").exists():
             raise AnchorsMisconfigured(
@@ -123,11 +126,11 @@ class GitAnchors:
         remote = self._remote()
         with locked(self._folder / ".git" / "headrace.lock"):
             try:
-                append_line(self._folder / GIT_FILE, line)
+                append_line(self._folder / self._file, line)
             except OSError as error:
                 raise _unavailable(self.where, "appending to", error) from error
-            self._git("add", "--", GIT_FILE)
-            self._git("commit", "-q", "-m", f"Head of the log {name}", "--", GIT_FILE)
+            self._git("add", "--", self._file)
+            self._git("commit", "-q", "-m", f"{self._file}: {name}", "--", self._file)
             if remote:
                 self._git("push", "-q", "origin", "HEAD")
         return "pushed to origin" if remote else "in this repository alone: it has no origin"
@@ -143,10 +146,9 @@ class GitAnchors:
             commit = "FETCH_HEAD"
         elif not self._git("for-each-ref"):
             return
-        if self._git("ls-tree", commit, "--", GIT_FILE):
-            yield from _numbered(
-                f"{self.where}, {commit}:{GIT_FILE}", self._git("show", f"{commit}:{GIT_FILE}")
-            )
+        if self._git("ls-tree", commit, "--", self._file):
+            kept = f"{commit}:{self._file}"
+            yield from _numbered(f"{self.where}, {kept}", self._git("show", kept))
 
     def _remote(self) -> bool:
         return b"origin" in self._git("remote").split()
@@ -181,10 +183,12 @@ class S3Anchors:
 
     Args:
         store: the bucket and prefix.
+        heads: `LOG` or `LAKE`.
     """
 
-    def __init__(self, store: LockedStore) -> None:
+    def __init__(self, store: LockedStore, heads: str = LOG) -> None:
         self._store = store
+        self._folder = f"{heads}/"
 
     @property
     def where(self) -> str:
@@ -193,7 +197,7 @@ class S3Anchors:
 
     def append(self, line: bytes, name: str) -> str:
         """See `AnchorPlace.append`."""
-        key = f"{_S3_FOLDER}{name}.json"
+        key = f"{self._folder}{name}.json"
         try:
             if not self._store.put_if_absent(key, line):
                 raise AnchorsUnavailable(self.where, "adding to", f"{key} is there already")
@@ -206,24 +210,33 @@ class S3Anchors:
     def lines(self) -> Iterator[tuple[str, bytes]]:
         """See `AnchorPlace.lines`."""
         try:
-            yield from self._store.versions(_S3_FOLDER)
+            yield from self._store.versions(self._folder)
         except HeadraceError as error:
             raise AnchorsUnavailable(self.where, "reading", error.message) from error
 
 
-def open_place(location: str) -> AnchorPlace:
+def open_places(locations: str, heads: str = LOG) -> list[AnchorPlace]:
+    """The places of an option, which are joined by commas; see `open_place`."""
+    return [open_place(one.strip(), heads) for one in locations.split(",") if one.strip()]
+
+
+def open_place(location: str, heads: str = LOG) -> AnchorPlace:
     """The place at `location`: a file, `git:FOLDER` or `s3://bucket/prefix`; nothing is tried yet.
+
+    Args:
+        location: see above.
+        heads: `LOG` or `LAKE`; a file holds those of one of them.
 
     Raises:
         AnchorsMisconfigured: it has another form, or is not there.
     """
     if location.startswith(GIT_SCHEME):
-        return GitAnchors(location.removeprefix(GIT_SCHEME))
+        return GitAnchors(location.removeprefix(GIT_SCHEME), heads)
     if location.startswith(S3_SCHEME):
         from headrace.lake.s3_locked import open_locked  # boto3 takes half a second
 
         try:
-            return S3Anchors(open_locked(location))
+            return S3Anchors(open_locked(location), heads)
         except LakeUnusable as error:
             raise AnchorsMisconfigured(location, error.message) from error
     if "://" in location or not location.strip() or "\0" in location:
