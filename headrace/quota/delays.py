@@ -2,7 +2,7 @@
 
 A server that counts arrivals in a strict window has to be sent each request one window after it
 counted an earlier one. When that was lies between departure and answer. What matters is by how much
-a request arrived later than the fastest does (`Known.excess`): the delay of the fastest moves all
+a request arrived later than the fastest does (`Known.late`): the delay of the fastest moves all
 arrivals alike.
 
 **By the server's clock**, where an answer holds the time at which the request was counted. That
@@ -13,7 +13,9 @@ step of a clock there is none; then it is learned from the beginning. What is no
 one.
 
 **By the round trip**, otherwise: what it takes beyond the shortest one is the most that the request
-can have been late.
+can have been late. Where that is no more than two spreads, one of the two ways need not have been
+longer than a spread, and the request counts as late by one at most; but not where it was refused
+for its order: that was late.
 
 How much later the next request may arrive is not known when it is sent: that is the spread of the
 outbound delays. By the server's clock it is seen. By round trips it is concluded: where delays out
@@ -53,12 +55,12 @@ class Known(NamedTuple):
     """What an answer shows; times in nanoseconds.
 
     Attributes:
-        excess: the most by which its request arrived later than the fastest.
+        late: the most by which its request arrived later than the fastest.
         exact: whether that is known by the server's clock.
         spread: of the outbound delays; None most of the time.
     """
 
-    excess: int
+    late: int
     exact: bool
     spread: int | None
 
@@ -74,9 +76,12 @@ class DelaySpread:
         self._answered: deque[int] = deque(maxlen=_KEPT)
         self._seen = 0
         self._shortest = self._usual = self._fastest = self._soonest = 0
+        self._spread = 0
         self._scale = 1.0
 
-    def note(self, sent: int, answered: int, counted: int | None = None) -> Known:
+    def note(
+        self, sent: int, answered: int, counted: int | None = None, *, refused: bool = False
+    ) -> Known:
         """Note one answer.
 
         Args:
@@ -84,23 +89,25 @@ class DelaySpread:
             answered: when it came.
             counted: when the server counted the request, in nanoseconds of the server's clock; None
                 if it does not say.
+            refused: whether the server refused it, since it came too early or too late.
         """
         round_trip = answered - sent
         with self._mutex:
             self._round_trips.append(round_trip)
             self._seen += 1
+            if refused:
+                self._scale = min(_MOST, self._scale * REFUSED)
             late = None if counted is None else self._late(counted - sent, answered - counted)
             due = self._seen >= _FEW and self._seen % _EVERY == 0
             spread = self._conclude() if due else None
+            self._spread = self._spread if spread is None else spread
         if late is not None:
             return Known(late, True, spread)
         shortest = max(0, self._shortest - int(_SHORTER * (self._usual - self._shortest)))
-        return Known(max(0, round_trip - shortest), False, spread)
-
-    def refused(self) -> None:
-        """The server counted a request of ours too early, or out of order."""
-        with self._mutex:
-            self._scale = min(_MOST, self._scale * REFUSED)
+        late = max(0, round_trip - shortest)
+        if late <= 2 * self._spread and not refused:
+            late = min(late, self._spread)
+        return Known(late, False, spread)
 
     def _late(self, apparent: int, answered: int) -> int | None:
         """By how much a request was later than the fastest; None while too little is known."""

@@ -431,8 +431,9 @@ class Session:
             book.pause(int(pause_s * NS))
         self._slowdown.note(book.slowdown)
         if self._ordered:
-            known = self.delays.note(permit.left, now, counted)
-            self._learn(book, slot, permit.left, known, refused=out_of_order or status == 429)
+            refused = out_of_order or status == 429
+            known = self.delays.note(permit.left, now, counted, refused=refused)
+            self._learn(book, slot, permit.left, known, refused=refused)
         elif book.config.anchor_cap_ms and now - permit.left < book.shortest:
             book.settle(slot, self._anchor.arrived(permit.left, now))
         if book.urgent:
@@ -440,14 +441,9 @@ class Session:
 
     def _learn(self, book: SlotBook, slot: Slot, left: int, known: Known, *, refused: bool) -> None:
         """Adapt the buffer, and take back what of it a request has proven not to need."""
-        # Where only the round trip is known, and it is no longer than two buffers, one of its two
-        # delays is not what made it long.
-        capped = not known.exact and known.excess <= 2 * book.buffer
-        late = min(known.excess, book.buffer) if capped else known.excess
-        if known.exact or known.excess < book.shortest:
-            book.arrived(slot, left + late)
+        if known.exact or known.late < book.shortest:
+            book.arrived(slot, left + known.late)
         if refused:
-            self.delays.refused()
             book.adapt(int(book.buffer * REFUSED))
         elif known.spread is not None:
             book.adapt(known.spread)

@@ -1,6 +1,6 @@
 """One request until it is answered, refused or given up: retries and throttling of every client.
 
-    exchange, Looker  →  HttpClient.ask  →  attempt  →  Gate.admit  →  Transport.send
+    exchange, Looker  →  HttpClient.ask  →  attempt  →  Gate.admit  →  Transport.send_late
                             ↑ pause, count     ↑ permit, breaker's probe
 
 `Request` is the one state of it all: what is asked, and what its attempts have shown. `RetryPolicy`
