@@ -29,7 +29,7 @@ class PartRequest(PullRequest):
     """One part of a spread run, as the run that started it wants it."""
 
     internal: ClassVar[frozenset[str]] = frozenset(
-        {"spread", "full_refresh", "dry_run", "transform", "check"}
+        {"spread", "full_refresh", "dry_run", "transform", "check", "report"}
     )
 
     planner: Annotated[
@@ -87,7 +87,13 @@ def request_of(part: Part, whole: PullRequest, spread_run: str) -> PartRequest:
     becomes the moment that it means now, since a child may be started again later.
     """
     fields = {name: getattr(whole, name) for name in PullRequest.model_fields}
-    fields |= {"products": part.products, "spread": 1, "transform": False, "check": False}
+    fields |= {
+        "products": part.products,
+        "spread": 1,
+        "transform": False,
+        "check": False,
+        "report": "",
+    }
     if whole.last is not None:
         fields |= {"last": None, "since": datetime.now(UTC) - whole.last}
     if part.span:
