@@ -184,9 +184,10 @@ def main(arguments: list[str] | None = None) -> int:
                 reports = check_lake(files, root, trusted, held, verdict, options)
             elif trusted is not None:
                 check_snapshots(files, root, trusted, held, verdict)
-    except (OSError, ValueError, WrongInput) as error:
-        what = place or "the log"
-        print(f"{options.program}: {what} cannot be checked: {error}", file=sys.stderr)
+    except (OSError, ValueError, WrongInput, Bad, KeyError, TypeError, ImportError) as error:
+        # A signed statement that lacks a field is of a version that is not known here.
+        what, why = place or "the log", str(error) or type(error).__name__
+        print(f"verify_evidence: {what} cannot be checked: {why}", file=sys.stderr)
         return 2
     if options.json:
         found = [report.as_json() for report in reports]
@@ -226,7 +227,7 @@ def parsed(arguments: list[str] | None) -> argparse.Namespace:
             "--held", action="append", default=[], help="a statement that you kept; repeatable"
         )
         command.add_argument("--json", action="store_true", help="one JSON document on stdout")
-        command.set_defaults(unsigned=False, program="verify_evidence")
+        command.set_defaults(unsigned=False)
     log.add_argument("--proof", action="append", default=[], help="a proof; repeatable")
     lake.add_argument("--product", help="only this one, as in BTC-USD")
     lake.add_argument("--quick", action="store_true", help="names and footers only, no rows")
@@ -514,6 +515,8 @@ def check_manifests(
     statements = [*heads.values(), *(s for chain in chains.values() for s in chain.values())]
     if not statements:
         verdict.blame(f"{MANIFESTS} holds no statement")
+    elif not heads:
+        verdict.blame(f"{MANIFESTS}/heads holds no valid head, which every signing ends with")
     lakes = {statement.payload.get("lake") for statement in statements}
     if len(lakes) > 1:
         names = ", ".join(sorted(map(str, lakes)))
@@ -1385,4 +1388,7 @@ def show(report: Report) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

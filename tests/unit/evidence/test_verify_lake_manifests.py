@@ -188,6 +188,12 @@ def test_the_last_manifest_was_removed_with_its_head(world: World, verify) -> No
     assert line.endswith("holds, is not there: the chain ends with 1")
 
 
+def test_all_heads_were_removed(world: World, verify) -> None:
+    world.head(1).unlink()
+    code, [line] = verify()
+    assert (code, "heads holds no valid head" in line) == (1, True)
+
+
 def test_an_old_copy_of_the_lake_was_put_back(world: World, verify, tmp_path: Path) -> None:
     shutil.copytree(world.lake, tmp_path / "copy")
     world.keep(PRODUCT, 4_001, 5_000)
@@ -268,9 +274,9 @@ def test_a_manifest_of_a_newer_version_is_refused(world: World, verify) -> None:
     payload = json.loads(world.head(1).read_bytes())["payload"]
     newer = world.key.sign({**payload, "type": "headrace.lake-head.v2"})
     world.head(1).write_bytes(newer.as_line())
-    code, [line] = verify()
+    code, lines = verify()
     assert code == 1
-    assert line.endswith("it is headrace.lake-head.v2, not headrace.lake-head.v1")
+    assert lines[0].endswith("it is headrace.lake-head.v2, not headrace.lake-head.v1")
 
 
 def test_a_list_of_parts_that_was_changed(world: World, verify) -> None:
