@@ -17,7 +17,7 @@ from headrace.doctor.runner import Finding, Target, ok, problem, warning
 from headrace.pull.request import BLOCK_PREFIX
 
 _PYTHON_FROM, _PYTHON_BELOW = (3, 11), (3, 14)
-_INSTALL = "Install what the project pins: pip install --require-hashes -r requirements/run.txt"
+_INSTALL = "Install headrace again; in a checkout: make setup"
 
 
 def check_versions(_examined: Target) -> Iterator[Finding]:
