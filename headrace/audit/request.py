@@ -96,6 +96,13 @@ class AuditRequest(StoredChoice, ExchangeAccess):
         Form(str, empty="", setting="lake_anchors", joined=True),
     ] = ""
 
+    @field_validator("accept")
+    @classmethod
+    def _text(cls, accept: str) -> str:
+        if not accept.isprintable():
+            raise ValueError("it is signed, so it has to be one line of plain text")
+        return accept
+
     @field_validator("lag", mode="before")
     @classmethod
     def _span(cls, value: Any) -> Any:

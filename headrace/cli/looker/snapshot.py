@@ -214,6 +214,8 @@ def _check_key(sign: bool, accept: str, key: str) -> None:
     """Find out before any work whether there is a key to sign with."""
     if accept and not sign:
         raise ConfigurationError("--accept says why to sign", hint="Give --sign, too")
+    if not accept.isprintable():
+        raise ConfigurationError("--accept is signed: it has to be one line of plain text")
     if sign:
         with key_at(key) as place:
             signing_key(place)

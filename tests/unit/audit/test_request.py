@@ -32,3 +32,16 @@ def test_the_pull_of_a_healing_is_a_backfill_of_everything() -> None:
         None,
         False,
     )
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"accept": "x"}, "give sign, too"),
+        ({"sign": True, "accept": "two\nlines"}, "one line of plain text"),
+        ({"sign": True, "accept": "\udcff"}, "accept: "),
+    ],
+)
+def test_a_reason_to_sign_is_a_line_beside_sign(given: dict[str, object], said: str) -> None:
+    with pytest.raises(ConfigurationError, match=said):
+        AuditRequest.checked(**given, **ACCESS)
