@@ -17,7 +17,7 @@ endif
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-dev demo test test-services test-kills test-faults test-slow lint \
-        format bench lock release clean
+        format bench lock release clean compose-check
 
 # Every test runs in one target of `test`, `test-services`, `test-kills`, or is slow: then in
 # `test-slow`, and in `test-faults` if it is about faults.
@@ -73,6 +73,9 @@ lint: setup-dev  ## ruff, types, import layers
 
 format: setup-dev  ## let ruff mend what it can
 	@$(BIN)/ruff check --fix-only . && $(BIN)/ruff format .
+
+compose-check: setup-dev  ## validate deploy/compose.yaml, with Docker where it is there
+	@$(BIN)/python -m deploy.check
 
 bench: setup-dev  ## the measurements of docs/benchmarks.md
 	@$(BIN)/python -m bench

@@ -12,6 +12,7 @@ BENCHES = {
     "nothing-new": "bench.nothing_new",
     "query": "bench.query",
     "quota": "bench.quota.run",
+    "scale": "bench.scale",
     "sot": "bench.sot",
     "sot-evidence": "bench.sot_evidence",
     "sot-cql": "bench.sot_cql",

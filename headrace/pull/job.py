@@ -59,6 +59,9 @@ from headrace.wire.exceptions import RefusedThroughout, RequestError
 log = logging.getLogger(__name__)
 
 COMMIT_INTERVAL_S = 10.0
+#: Each commit lists the product's parts, twice. Where that takes long (100,000 parts in a bucket), the
+#: next one comes so many times later, which keeps listing below a tenth; but this late at most.
+_LISTING_TIMES, _LONGEST_INTERVAL_S = 20.0, 300.0
 
 #: Pages of a product that fail one after the other, with none answered in between, until no other
 #: is asked for. Each that was refused cost one request, each that failed the attempts of a page.
@@ -131,6 +134,7 @@ class ProductJob:
         self._surveyed: tuple[float, IntervalSet] | None = None
         self._page_bytes = PAGE_BYTES
         self._ledger = Ledger()
+        self._listing_s = 0.0
         self._fetching: Fetching | None = None
         self._committed_at = -math.inf
         self._stale = ""
@@ -308,7 +312,8 @@ class ProductJob:
 
     def commit_due(self) -> bool:
         """Whether it is time for the next commit; the first says up to where the run will go."""
-        waited = self._clock() - self._committed_at >= COMMIT_INTERVAL_S
+        pause_s = min(max(COMMIT_INTERVAL_S, _LISTING_TIMES * self._listing_s), _LONGEST_INTERVAL_S)
+        waited = self._clock() - self._committed_at >= pause_s
         return waited and (self._ledger.changed or self._committed_at == -math.inf)
 
     def commit(self, *, last: bool = False) -> None:
@@ -489,7 +494,9 @@ class ProductJob:
 
     def _read_coverage(self) -> None:
         """Bring the ledger up to what the names say: an ingest may store beside a backfill."""
+        began = self._clock()
         listed = self._lake.coverage(self.product)
+        self._listing_s = self._clock() - began
         if listed != self._ledger.covered or self._request.full_refresh:
             self._ledger.found(listed)
 

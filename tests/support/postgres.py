@@ -1,16 +1,13 @@
 """PostgreSQL for tests: one server, started and stopped by pid on loopback.
 
-    with running_postgres() as server:
-        server.new_database()  # its URL, password included
-        server.kill()          # a crash; `start` recovers
-
-PostgreSQL does not run as root: there it runs as the user `postgres` that its package makes.
+with running_postgres() as server:
+    server.new_database()  # its URL, password included
+    server.kill()          # a crash; `start` recovers
 """
 
 from __future__ import annotations
 
 import os
-import pwd
 import shutil
 import signal
 import subprocess
@@ -27,6 +24,8 @@ import psycopg
 import pytest
 from psycopg import sql
 
+from deploy.postgres import make_cluster, programs_folder, unprivileged_user
+from headrace.errors import ConfigurationError
 from tests.services_fixtures import free_port
 
 USER, PASSWORD = "headrace", "p@ss:w/rd of a test"
@@ -143,55 +142,20 @@ class PostgresServer:
 @contextmanager
 def running_postgres() -> Iterator[PostgresServer]:
     """A new server; skips the test where it cannot be had."""
-    programs = _programs()
+    programs = programs_folder()
     if programs is None:
         pytest.skip("no PostgreSQL on this machine (Debian: apt-get install postgresql)")
-    user = _unprivileged()
+    try:
+        user = unprivileged_user()
+    except ConfigurationError as error:
+        pytest.skip(str(error))
     # A socket's path must be short, and another user must reach the folder.
     folder = Path(tempfile.mkdtemp(prefix="headrace-pg-"))
     server = PostgresServer(programs, folder, free_port(), user)
     try:
-        if user:
-            shutil.chown(folder, user)
-        _initialise(server)
+        make_cluster(programs, folder, superuser=USER, password=PASSWORD, user=user)
         server.start()
         yield server
     finally:
         server.stop()
         shutil.rmtree(folder)
-
-
-def _initialise(server: PostgresServer) -> None:
-    secret = server.folder / "password"
-    secret.write_text(PASSWORD)
-    if server.user:
-        shutil.chown(secret, server.user)
-    subprocess.run(
-        [
-            *(server.programs / "initdb", "-D", server.folder / "data", "-U", USER, "--no-sync"),
-            *("--auth=scram-sha-256", f"--pwfile={secret}", "--locale=C", "-E", "UTF8"),
-        ],
-        cwd=server.folder,
-        user=server.user,
-        check=True,
-        capture_output=True,
-    )
-
-
-def _programs() -> Path | None:
-    """The folder of the newest version that is installed."""
-    found = shutil.which("initdb")
-    if found:
-        return Path(found).resolve().parent
-    debian = Path("/usr/lib/postgresql").glob("*/bin/initdb")
-    return max((one.parent for one in debian), key=lambda one: float(one.parent.name), default=None)
-
-
-def _unprivileged() -> str | None:
-    """Whom to run as: None for the user that we are."""
-    if os.geteuid() != 0:
-        return None
-    try:
-        return pwd.getpwnam("postgres").pw_name
-    except KeyError:
-        pytest.skip("PostgreSQL does not run as root, and there is no user `postgres`")
