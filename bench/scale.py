@@ -1,8 +1,8 @@
 """Planner and coverage arithmetic at the size of a whole exchange, without a network.
 
 10^11 trades of 2,000 products whose sizes fall off as 1/rank, so that the largest has 1.2 * 10^10:
-cut into chunks, chunks noted in a ledger as they would end, names of parts read back, checkpoints as
-they would be saved. `python -m bench scale [products=N] [trades=N]`; docs/scaling.md uses its figures.
+cut into chunks, chunks noted in a ledger as they would end, names of parts read back, checkpoints
+as they would be saved. `python -m bench scale [products=N] [trades=N]`; see docs/scaling.md.
 """
 
 from __future__ import annotations
@@ -28,9 +28,13 @@ from headrace.pull.checkpoints import Checkpoint
 from headrace.pull.ledger import Ledger
 from headrace.pull.report import ChunkReceipt
 
-TRADES, PRODUCTS, IN_FLIGHT, RATE = 10**11, 2_000, 50, 15.0
+TRADES, PRODUCTS, RATE = 10**11, 2_000, 15.0
 GRID = Grid(DEFAULT_CELL_PAGES)
-SIZING = Sizing(GRID.cell_pages, in_flight=IN_FLIGHT, pool=5, pages_per_s=RATE, latency_s=0.3)
+#: With few chunks in flight, as many as this rate and latency need, and with many.
+FEW, MANY = (
+    Sizing(GRID.cell_pages, in_flight=in_flight, pool=5, pages_per_s=RATE, latency_s=0.3)
+    for in_flight in (5, 50)
+)
 MOMENT = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -42,22 +46,23 @@ def sizes(trades: int, products: int) -> list[int]:
 
 def plan(trades: int, products: int) -> dict[str, Any]:
     """All products cut into chunks, one after the other, as each run does with its own."""
-    chunks = pages = files = 0
+    few = many = pages = files = 0
     for newest in sizes(trades, products):
         whole = IntervalSet.of((1, newest))
         pages += plan_pages(whole)
         files += GRID.cell_of(newest).index + 1
-        chunks += sum(1 for _ in plan_chunks(whole, SIZING))
-    return {"pages": pages, "chunks": chunks, "files": files}
+        few += sum(1 for _ in plan_chunks(whole, FEW))
+        many += sum(1 for _ in plan_chunks(whole, MANY))
+    return {"pages": pages, "chunks_5_in_flight": few, "chunks_50": many, "files": files}
 
 
 def ending(newest: int) -> Iterator[Chunk]:
     """The chunks of a product in an order in which they may end: a few overtake each other."""
     random_ = random.Random(4)
     flying: list[Chunk] = []
-    for chunk in plan_chunks(IntervalSet.of((1, newest)), SIZING):
+    for chunk in plan_chunks(IntervalSet.of((1, newest)), MANY):
         flying.append(chunk)
-        if len(flying) == SIZING.in_flight:
+        if len(flying) == MANY.in_flight:
             yield flying.pop(random_.randrange(len(flying)))
     yield from flying
 

@@ -154,7 +154,7 @@ def _with(ranges: tuple[Range, ...], lo: int, hi: int) -> tuple[Range, ...]:
     end = bisect_left(ranges, (hi + 2,), begin)
     if begin < end:
         lo, hi = min(lo, ranges[begin][0]), max(hi, ranges[end - 1][1])
-    return ranges[:begin] + ((lo, hi),) + ranges[end:]
+    return (*ranges[:begin], (lo, hi), *ranges[end:])
 
 
 EMPTY = IntervalSet()

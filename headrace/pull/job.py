@@ -59,8 +59,8 @@ from headrace.wire.exceptions import RefusedThroughout, RequestError
 log = logging.getLogger(__name__)
 
 COMMIT_INTERVAL_S = 10.0
-#: Each commit lists the product's parts, twice. Where that takes long (100,000 parts in a bucket), the
-#: next one comes so many times later, which keeps listing below a tenth; but this late at most.
+#: Each commit lists the product's parts, twice. Where that takes long (100,000 parts in a bucket),
+#: the next one comes so many times later, which keeps listing at a tenth; but this late at most.
 _LISTING_TIMES, _LONGEST_INTERVAL_S = 20.0, 300.0
 
 #: Pages of a product that fail one after the other, with none answered in between, until no other
@@ -357,14 +357,16 @@ class ProductJob:
 
     def plan_receipt(self, sizing: Sizing) -> PlanReceipt:
         """What the product would cost, after `prepare`."""
-        chunks = list(self.chunks(sizing))
+        chunks = pages = 0
+        for chunk in self.chunks(sizing):  # millions of them are never held at once
+            chunks, pages = chunks + 1, pages + chunk.pages
         self._release_survey()
         return PlanReceipt(
             product=self.product,
             range=self._survey.asked,
             missing=self._survey.missing,
-            chunks=len(chunks),
-            pages=sum(chunk.pages for chunk in chunks),
+            chunks=chunks,
+            pages=pages,
         )
 
     def receipt(self, error: str = "") -> ProductReceipt:
