@@ -1,8 +1,8 @@
 """A backfill of five products over four API keys, each of which the exchange limits by itself.
 
 One `headrace backfill` process with an Exchange block, answers after 1 s (P50) to 2 s (P95). What
-counts is the time from the third second on to the one at which the first product has been asked
-for its last page: so long all of them want permits.
+counts is the time from the tenth second on, when the pools are full and the latency is known, to
+the one at which the first product has been asked for its last page: so long all want permits.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from headrace.sim.arrivals import Arrival
 
 RATE, KEYS, PRODUCTS, POOL = 15, 4, 5, 24
 LATENCY = "lognormal:p50=1,p95=2"
-PAGES, QUICK_PAGES = 700, 150
-WARM_UP_S = 3.0
+PAGES, QUICK_PAGES = 700, 400
+WARM_UP_S = 10.0
 
 
 def measure(*, quick: bool) -> list[dict[str, Any]]:
