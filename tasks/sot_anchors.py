@@ -7,12 +7,19 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from blocks.resolve import signing_key_of
-from headrace.errors import ConfigurationError, HeadraceError
+from headrace.errors import ConfigurationError
 from headrace.evidence.keys import KeyList, SigningKey, signing_key
 from headrace.settings import load_settings
 from headrace.sot.anchors.comparing import Comparison, Kept, PlaceReport, keep_head, stamped_bytes
+from headrace.sot.anchors.exceptions import StampRefused
 from headrace.sot.anchors.places import AnchorPlace, open_places
-from headrace.sot.anchors.stamps import Stamp, check_stamp, load_roots, request_stamp
+from headrace.sot.anchors.stamps import (
+    Stamp,
+    check_authority,
+    check_stamp,
+    load_roots,
+    request_stamp,
+)
 from headrace.sot.requests import AnchorRequest, VerifyRequest
 from headrace.sot.store import SotStore
 from headrace.sot.tree.log_head import LogHead, sign_head
@@ -45,6 +52,8 @@ class Anchoring:
             )
         key = signing_key(signing_key_of(request.key))
         authority = request.tsa or load_settings().tsa
+        if authority:
+            check_authority(authority)
         return cls(places, key, authority, _roots_of(request.tsa_ca))
 
     def anchor(self, store: SotStore, stop: StopEvent) -> tuple[LogHead, str, list[Kept]]:
@@ -63,7 +72,7 @@ class Anchoring:
             if not self.roots:
                 return stamp, f"stamped by {self.authority}, which was not checked (--tsa-ca)"
             at = check_stamp(stamp, message, self.roots, now=datetime.now(UTC))
-        except HeadraceError as error:
+        except StampRefused as error:
             return None, f"without a time stamp: {error}"
         return stamp, f"stamped by {self.authority} at {at:%Y-%m-%dT%H:%M:%SZ}"
 

@@ -15,7 +15,7 @@ from headrace.extras import require
 from headrace.sot.anchors.exceptions import StampRefused
 from headrace.stopping import STOP, StopEvent
 from headrace.wire.exceptions import RequestError
-from headrace.wire.transport import Timeouts, Transport
+from headrace.wire.transport import Timeouts, Transport, check_base_url
 
 if TYPE_CHECKING:
     from cryptography.x509 import Certificate
@@ -43,6 +43,22 @@ class Stamp:
         }
 
 
+def check_authority(authority: str) -> None:
+    """Return if this can be the address of an authority.
+
+    Raises:
+        ConfigurationError: it is no http or https URL.
+    """
+    parts = urlsplit(authority)
+    try:
+        check_base_url(f"{parts.scheme}://{parts.netloc}")
+    except ConfigurationError as error:
+        raise ConfigurationError(
+            f"{authority!r} is no address of a time-stamp authority",
+            hint="An http or https URL, as in http://timestamp.example.com/tsa",
+        ) from error
+
+
 def stamp_of(found: Any, *, where: str) -> Stamp:
     """A stamp from its JSON form.
 
@@ -68,6 +84,7 @@ def request_stamp(authority: str, message: bytes, *, stop: StopEvent = STOP) -> 
         StampRefused: there is no answer, or it is a refusal.
         ConfigurationError: the address cannot be used.
     """
+    check_authority(authority)
     require("evidence")
     from rfc3161_client import HashAlgorithm, PKIStatus, TimestampRequestBuilder
 
