@@ -34,7 +34,7 @@ from prefect.states import Cancelling, Crashed
 
 from blocks.api import API_ERRORS
 from headrace.errors import ConfigurationError
-from headrace.leases import LeaseStatus, LeaseStore, LeaseStoreUnavailable
+from headrace.leases import LeaseState, LeaseStatus, LeaseStore, LeaseStoreUnavailable
 from headrace.pull.parts import PartRequest, lease_of_part
 from headrace.pull.report import Part, PartEnd
 from headrace.run.report import Report
@@ -47,6 +47,9 @@ FLOW = "pull-part"
 #: How often a part is started at most.
 STARTS = 2
 _POLL_S, _LEASES_S, _NOT_TAKEN_S = 1.0, 5.0, 60.0
+#: How long a run that is said to be under way may be without its lease: it loads what it needs, or
+#: has worked and is about to say so. A host that is gone does not say that its runs are.
+_NO_LEASE_S = 180.0
 _REPORT = "headrace-part"
 
 
@@ -102,6 +105,7 @@ class _Child:
     run: FlowRun | None = None
     starts: int = 0
     begun_s: float = 0.0
+    unseen_s: float | None = None
     is_waited_for: bool = False
 
 
@@ -189,7 +193,7 @@ class Children:
             if run.state.is_final():
                 self._take(client, child, run.state)
             elif child.part.number in dead:
-                reason = "its process is gone, or has not renewed its lease"
+                reason = "its process is gone: it does not hold its lease"
                 client.set_flow_run_state(run.id, Crashed(message=reason), force=True)
                 self._died(child, reason)
             else:
@@ -204,12 +208,12 @@ class Children:
             # Where the answer is lost, the next look finds the run that was made.
             idempotency_key=f"{self._key}-{child.part.number}-{child.starts}",
         )
-        child.run, child.begun_s = started, self._clock()
+        child.run, child.begun_s, child.unseen_s = started, self._clock(), None
         child.starts += 1
         log.info("%s is %s", child.part, started.name, extra={"event": "part-started"})
 
     def _dead(self, runs: dict[UUID, FlowRun]) -> set[int]:
-        """Numbers of parts whose run is said to go on, and whose lease is over."""
+        """Numbers of parts whose run is said to go on, and whose lease is over or never came."""
         if self._clock() - self._looked_s < _LEASES_S:
             return set()
         self._looked_s = self._clock()
@@ -219,17 +223,28 @@ class Children:
             if child.run
             and (run := runs.get(child.run.id))
             and run.state
-            and run.state.type in (StateType.RUNNING, StateType.CANCELLING)
+            and run.state.type in (StateType.PENDING, StateType.RUNNING, StateType.CANCELLING)
         ]
         names = [lease_of_part(each.request.spread_run, each.part.number) for each in running]
         states = self._leases.states(*names) if names else ()
-        over = (LeaseStatus.EXPIRED, LeaseStatus.DEAD)
         return {
             child.part.number
             for child, state in zip(running, states, strict=True)
-            # Not the lease of an earlier start.
-            if state.status in over and state.holder and state.holder.run_id == str(child.run.id)  # type: ignore[union-attr]
+            if self._is_dead(child, state)
         }
+
+    def _is_dead(self, child: _Child, state: LeaseState) -> bool:
+        assert child.run is not None
+        # An earlier start's lease says nothing of this one.
+        if state.holder and state.holder.run_id == str(child.run.id):
+            child.unseen_s = None
+            return state.status is not LeaseStatus.HELD
+        # In a file of this machine, that of a run elsewhere cannot be seen.
+        if self._leases.one_machine:
+            return False
+        if child.unseen_s is None:
+            child.unseen_s = self._clock()
+        return self._clock() - child.unseen_s > _NO_LEASE_S
 
     def _take(self, client: SyncPrefectClient, child: _Child, state: State[Any]) -> None:
         """Take what a run that ended has left."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
@@ -96,13 +97,18 @@ def stop() -> StopEvent:
     return StopEvent()
 
 
-def of(leases: SqliteLeases, stop: StopEvent, parts: int = 1) -> Children:
+def of(
+    leases: SqliteLeases,
+    stop: StopEvent,
+    parts: int = 1,
+    clock: Callable[[], float] = time.monotonic,
+) -> Children:
     asked = [
         (Part(n, (f"P{n}-USD",)), PartRequest(products=(f"P{n}-USD",), spread_run="r", number=n))
         for n in range(1, parts + 1)
     ]
     deployment: Any = SimpleNamespace(id=uuid4(), name="spread")
-    return Children(deployment, asked, leases=leases, stop=stop)
+    return Children(deployment, asked, leases=leases, stop=stop, clock=clock)
 
 
 def next_end(ends: Iterator[PartEnd | None]) -> PartEnd:
@@ -169,6 +175,25 @@ def test_a_lease_that_is_over_says_what_prefect_does_not_know(
     assert api.runs[second].state.is_running()
     api.end(second, Completed(), REPORT)
     assert next_end(ends).starts == 2
+
+
+def test_a_run_that_never_takes_its_lease_is_given_up(
+    api: Api, leases: SqliteLeases, stop: StopEvent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its host was gone before it began; only leases that machines share can say that."""
+    now_s = 0.0
+    seen = of(leases, stop, clock=lambda: now_s).ends()
+    for now_s in (1.0, 2.0, 1000.0):  # noqa: B007 - the clock
+        next(seen)
+    assert len(api.runs) == 1
+    monkeypatch.setattr(leases, "one_machine", False)
+    for now_s in (1001.0, 1100.0):  # noqa: B007
+        next(seen)
+    assert len(api.runs) == 1
+    now_s = 1200.0
+    next(seen), next(seen)
+    assert len(api.runs) == 2
+    seen.close()
 
 
 def test_a_look_that_breaks_off_loses_nothing(
