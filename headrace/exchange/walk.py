@@ -80,7 +80,7 @@ def walk(
                 stop.check()
             if batches and not room(rows_bytes, cursor):
                 break
-            page, requests, shown = known.shown(cursor, bottom), 1, len(answers)
+            page, requests, before = known.shown(cursor, bottom), 1, len(answers)
             if page is None:
                 page, requests = _find_page(client, product, cursor, known, last, lane, answers)
             pages += requests
@@ -91,7 +91,7 @@ def walk(
                 # All but the last, which may turn out to be wrong.
                 batches[-loose:-1] = joined(batches[-2 : -loose - 1 : -1]).to_batches()
                 loose = 1
-            above, cursor, last = cursor, page.first_id, page
+            above, cursor, last, shown = cursor, page.first_id, page, before
             if on_page is not None:
                 on_page(page)
     except Exception as ended:  # noqa: BLE001 - what was answered is kept, whatever came next

@@ -169,12 +169,14 @@ def test_a_page_that_the_next_answers_deny_is_not_kept():
             if self.cursors:
                 return super().page(product, after, **options)
             self.cursors.append(after)
-            return FakeClient(range(2, 30_000, 5)).page(product, after, **options)
+            others = [*range(2, 4_000, 5), *range(19_002, 30_000, 5)]
+            return FakeClient(others).page(product, after, **options)
 
     ids = range(1, 30_000, 5)
     result = walk(Mistaken(ids), "X-USD", (1, 19_997), Known(1, ids[-1]))
     assert isinstance(result.error, Contradiction)
     assert (result.lo, result.trades.num_rows) == (19_998, 0)
+    assert result.answers == ()
 
 
 def test_a_walk_ends_where_there_is_no_room_and_keeps_what_it_has():
