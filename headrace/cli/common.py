@@ -17,9 +17,6 @@ from headrace.errors import ConfigurationError, HeadraceError
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from headrace.quota.place import Place
-    from headrace.settings import Settings
-
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout, nothing else.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 LakeOption = Annotated[
@@ -30,21 +27,6 @@ LakeOption = Annotated[
 def print_json(value: Any) -> None:
     """One JSON value on stdout; in ASCII, since names may hold what no terminal can print."""
     typer.echo(json.dumps(value))
-
-
-def place_of_quotas(settings: Settings) -> Place:
-    """Where quotas live: a folder or a server, by the settings or by the block that they name.
-
-    Raises:
-        ConfigurationError: what they say cannot be used.
-    """
-    from headrace.pull.request import BLOCK_PREFIX  # not for help
-
-    if not settings.quota.get_secret_value().startswith(BLOCK_PREFIX):
-        return settings.quota_place
-    from blocks.resolve import quota_place  # Prefect takes a second to import
-
-    return quota_place(settings)
 
 
 def confirm(question: str, *, refusal: str, hint: str = "repeat with --yes") -> None:

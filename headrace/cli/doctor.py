@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from headrace.cli.common import Json, LakeOption, place_of_quotas, print_json
+from headrace.cli.common import Json, LakeOption, print_json
 from headrace.cli.exits import Exit
 from headrace.cli.server.configured import configured_api
 from headrace.cli.server.environment import client_environment
@@ -108,9 +108,12 @@ def _opener(place: str, home: Path) -> Callable[[], Store]:
 
 def _place_of_quotas(settings: Settings, home: Path) -> Place:
     named = settings.quota.get_secret_value()
-    if named.startswith(BLOCK_PREFIX):
-        _reach_blocks(named, home)
-    return place_of_quotas(settings)
+    if not named.startswith(BLOCK_PREFIX):
+        return settings.quota_place
+    _reach_blocks(named, home)
+    from blocks.resolve import quota_place
+
+    return quota_place(settings)
 
 
 def _store_of_block(place: str, home: Path) -> Store:

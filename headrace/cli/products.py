@@ -13,8 +13,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from headrace.cli.common import LakeOption, place_of_quotas, print_json, table_of
+from headrace.cli.common import LakeOption, print_json, table_of
 from headrace.cli.lakes import opened_store
+from headrace.cli.places import place_of_quotas
 from headrace.errors import ConfigurationError
 from headrace.exchange.client import ExchangeClient, ProductInfo
 from headrace.exchange.products import canonical_products

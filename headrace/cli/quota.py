@@ -12,7 +12,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from headrace.cli.common import Json, Yes, confirm, place_of_quotas, print_json
+from headrace.cli.common import Json, Yes, confirm, print_json
+from headrace.cli.places import place_of_quotas
 from headrace.errors import ConfigurationError
 from headrace.quota import QuotaRate, parse_rates
 from headrace.quota.place import QuotaServer

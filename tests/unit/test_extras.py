@@ -48,6 +48,7 @@ def python(program: str, *arguments: str, **environment: str) -> subprocess.Comp
         ("cql", ["sot", "head", "--store", "cql://127.0.0.1/log"]),
         ("cql", ["sot", "verify", "--store", "cql://127.0.0.1/log"]),
         ("looker", ["looker", "extract", "--base-url", "http://127.0.0.1:9"]),
+        ("postgres", ["quota", "status"]),
     ],
 )
 def test_the_error_names_the_extra(tmp_path: Path, extra: str, arguments: list[str]) -> None:
@@ -55,6 +56,7 @@ def test_the_error_names_the_extra(tmp_path: Path, extra: str, arguments: list[s
         "from headrace.cli.entry import main; main()",
         *arguments,
         HEADRACE_HOME=str(tmp_path),
+        HEADRACE_QUOTA="postgres://127.0.0.1:9/quotas",
         LOOKERSDK_CLIENT_ID="simulated",
         LOOKERSDK_CLIENT_SECRET="simulated",
     )

@@ -47,7 +47,7 @@ class Answer(NamedTuple):
 
     Attributes:
         done: whether all before it had been seen, so that it was appended (if it was one).
-        changes: those that had not been seen.
+        changes: those that had not been seen; none where another change is on its way.
     """
 
     done: bool

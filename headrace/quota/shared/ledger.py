@@ -20,7 +20,7 @@ from typing import Concatenate, NamedTuple, ParamSpec, TypeVar
 from headrace.quota.clock import MS, NS
 from headrace.quota.exceptions import QuotaOutage
 from headrace.quota.shared.clock import ServerClock
-from headrace.quota.shared.keeper import KEPT, Keeper, Position
+from headrace.quota.shared.keeper import GONE, KEPT, Keeper, Position
 from headrace.quota.shared.replica import Replica
 from headrace.quota.storage import Found
 
@@ -187,7 +187,7 @@ class Ledger:
             replica.apply(answer.changes)
             version = self._position.version + len(answer.changes)
             self._position = self._position._replace(version=version)
-        elif not answer.done:
+        elif answer is GONE:
             self._forget()
         return False, None
 

@@ -16,7 +16,7 @@ from headrace.quota.breaker import Pass
 from headrace.quota.breaker_file import Breaker
 from headrace.quota.processes import this_machine
 from headrace.quota.shared.clock import ServerClock
-from headrace.quota.shared.keeper import KEPT
+from headrace.quota.shared.keeper import KEPT, Answer
 from headrace.quota.shared.ledger import Ledger
 from headrace.quota.shared.replica import Replica
 from tests.support.keepers import MemoryKeeper, MemoryServer
@@ -132,6 +132,18 @@ def test_who_was_away_for_long_reads_the_whole_again(open_book: Open, clock: Any
         for book in (away, busy)
     ]
     assert seen[0] == seen[1]
+
+
+def test_a_change_that_is_on_its_way_is_no_reason_to_read_the_whole(
+    open_book: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    book = open_book("1000/s")
+    keeper = book._file._ledger._keeper
+    append, busy = keeper.append, [Answer(False, []), Answer(False, [])]
+    monkeypatch.setattr(keeper, "append", lambda *asked: busy.pop() if busy else append(*asked))
+    monkeypatch.setattr(keeper, "read", lambda _name: pytest.fail("it was read again"))
+    next_at(book)
+    assert not busy
 
 
 def on_machine(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
