@@ -6,14 +6,18 @@ import hashlib
 import random
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
+from headrace.evidence.keys import KeyList, PublicKey, SigningKey
+from headrace.sot.anchors.comparing import Comparison
 from headrace.sot.chain import genesis
 from headrace.sot.store import SotStore
 from headrace.sot.tree.checking import consistency_holds, inclusion_holds
+from headrace.sot.tree.log_head import LogHead, read_log_head, sign_head
 from headrace.sot.tree.symbol_tree import NoSuchSize, SymbolTree
 from headrace.sot.tree.tiles import GROUP, TILE_RECORDS
 from headrace.sot.verify import verify_store
@@ -147,6 +151,39 @@ def test_writers_keep_tiles_and_verifying_finds_a_wrong_one(backend: Backend) ->
     tree = SymbolTree(backend.open(), 7)
     proof = tree.inclusion(TILE_RECORDS + 9)
     assert not inclusion_holds(proof, tree.frame(TILE_RECORDS + 9))
+
+
+def test_a_head_over_all_symbols_is_about_one_log_for_good(backend: Backend) -> None:
+    store, key = backend.open(), SigningKey.make()
+    for symbol_id, size in ((3, 40), (2**32 - 1, 20), (11, 1)):
+        grown(store, symbol_id, size)
+    store.claim(5, first_seq=1)  # without records, so without a leaf
+    first = sign_head(store, key, now=datetime(2026, 1, 31, tzinfo=UTC))
+    again = sign_head(backend.open(), key, now=datetime(2026, 2, 1, tzinfo=UTC))
+    assert len(first.store_id) == 32
+    assert first.store_id == again.store_id
+    assert [symbol.symbol_id for symbol in first.symbols] == [3, 11, 2**32 - 1]
+    assert first.symbols == again.symbols
+    assert read_log_head(first.as_line(), where="here") == first
+    keys = KeyList([PublicKey(key.public_key, first.time)])
+    [report] = Comparison(backend.open(), keys).hold_against([_Kept(first, again)])
+    assert (report.heads, report.misfit) == (2, "")
+
+
+class _Kept:
+    """Anchors in memory."""
+
+    where = "memory"
+
+    def __init__(self, *heads: LogHead) -> None:
+        self.heads = heads
+
+    def append(self, line: bytes, name: str) -> str:
+        raise NotImplementedError
+
+    def lines(self) -> Iterator[tuple[str, bytes]]:
+        for number, head in enumerate(self.heads):
+            yield f"head {number}", head.as_line()
 
 
 def heads_of_a_growing_log(backend: Backend, count: int) -> list[tuple[int, bytes]]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from headrace.cli.main import main
 from headrace.sot.embedded.store import EmbeddedStore
 from headrace.sot.frames import STREAM_MAGIC, join
 from tests.support.sot_streams import made, write
@@ -62,12 +63,22 @@ def test_get_writes_what_was_asked_for(log: Path) -> None:
         (("tail", "--cursor", __file__), b"cursor"),
     ],
 )
-def test_wrong_input_is_one_line(log: Path, arguments: tuple[object, ...], words: bytes) -> None:
-    done = run(log, *arguments)
-    assert done.returncode == 2
-    assert done.stdout == b""
-    assert len(done.stderr.splitlines()) == 1
-    assert words in done.stderr
+def test_wrong_input_is_one_line(
+    log: Path,
+    arguments: tuple[object, ...],
+    words: bytes,
+    monkeypatch: pytest.MonkeyPatch,
+    capfdbinary: pytest.CaptureFixture[bytes],
+) -> None:
+    words_of_it = ["headrace", "sot", *map(str, arguments), "--store", str(log)]
+    monkeypatch.setattr(sys, "argv", words_of_it)
+    with pytest.raises(SystemExit) as ended:
+        main()
+    said = capfdbinary.readouterr()
+    assert ended.value.code == 2
+    assert said.out == b""
+    assert len(said.err.splitlines()) == 1
+    assert words in said.err
 
 
 def test_a_closed_pipe_ends_it_and_its_cursor_loses_nothing(log: Path, tmp_path: Path) -> None:
