@@ -1,6 +1,6 @@
 """Merkle trees as in RFC 6962: leaves and nodes are hashed apart, and every size has its own root.
 
-A tree is known by the hashes of its perfect subtrees, whoever keeps or computes them: `Subtrees`.
+A tree is known by the hashes of its perfect subtrees, kept or computed elsewhere: `Subtrees`.
 With D[lo:hi] the leaves lo to hi - 1, and k the largest power of two below hi - lo:
 
     MTH(D[lo:lo+1]) = SHA-256(00 | D[lo])

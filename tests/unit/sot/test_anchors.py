@@ -209,7 +209,7 @@ def test_a_git_repository_keeps_them_with_its_origin(
     [kept] = keep_head(head_of(log, 1), None, [place])
     assert kept.protection == "pushed to origin"
     assert held(log, place).heads == 2
-    # Whoever holds the working tree rewrites it: the origin still has what was pushed.
+    # The working tree was rewritten: the origin still has what was pushed.
     (repository / "sot-heads.jsonl").write_text("")
     git(repository, "commit", "-q", "-a", "-m", "nothing to see")
     assert held(log, place).heads == 2
