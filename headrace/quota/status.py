@@ -283,7 +283,7 @@ def inspect_breaker(place: Place, name: str, clock: Clock | None = None) -> Brea
 
 
 def drop_quota(server: QuotaServer, name: str) -> None:
-    """Remove a quota and its breaker from a server; whoever uses it begins again.
+    """Remove a quota and its breaker from a server; processes that use it begin again.
 
     Raises:
         ConfigurationError: the server knows no such quota.

@@ -1,7 +1,7 @@
 """What a server does for shared quotas: it keeps a list of changes for each.
 
-A change is appended by whoever has seen all before it. A list begins with the content of a copy,
-which is replaced now and then, so that no one has to read the whole past.
+A change is appended by a process that has seen all before it. A list begins with the content of a
+copy, which is replaced now and then, so that no process has to read the whole past.
 """
 
 from __future__ import annotations

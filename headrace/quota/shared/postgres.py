@@ -57,8 +57,8 @@ WITH before AS (
 )
 INSERT INTO headrace_quota_changes SELECT epoch, 0, '' FROM begun
 """
-# The next number is taken by whoever inserts it first. It follows what this process has read if
-# that is still there, and nothing comes after it: older ones are removed from the beginning.
+# The next number is taken by the process that inserts it first. It follows what this one has read
+# if that is still there, and nothing comes after it: older ones are removed from the beginning.
 _APPEND = f"""
 WITH mine AS (
   SELECT version FROM headrace_quota_changes WHERE epoch = %(epoch)s AND version = %(version)s

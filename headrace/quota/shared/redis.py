@@ -250,7 +250,7 @@ class RedisKeeper:
 
     def _in_our_words(self, error: exceptions.RedisError) -> Exception:
         """The error to raise; a connection of which nothing is known any more is dropped."""
-        said = " ".join(str(error).split())
+        said = " ".join(str(error).split()).rstrip(".")
         if isinstance(error, exceptions.AuthenticationError | exceptions.NoPermissionError):
             self._drop()
             return self._refused(said, "Correct user and password")

@@ -97,7 +97,7 @@ def test_a_stranger_who_begins_after_a_loss_is_held_back_by_those_who_know(
     assert next_at(stranger) >= clock.now() + WINDOW
 
 
-def test_a_loss_of_long_ago_holds_nobody_back(
+def test_a_loss_of_long_ago_holds_no_process_back(
     open_book: Open, server: MemoryServer, clock: Any
 ) -> None:
     book = open_book()
