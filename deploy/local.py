@@ -39,7 +39,7 @@ from headrace.project import project_folder
 NETWORK = "127.0.0"
 STATE = Path("data/deploy")
 READY_LIMIT_S = 180.0
-_LOOK_EVERY_S = 0.25
+_LOOK_EVERY_S, _LOOK_LIMIT_S = 0.25, 20.0
 #: Services that end by themselves.
 _ONCE = {"setup"}
 _FOREIGN = ("PREFECT_", "HEADRACE_", "AWS_")
@@ -127,7 +127,9 @@ class Local:
         with locked(self._records.control_lock):
             stopped = self._stop_all()
         if volumes:
-            shutil.rmtree(self.state)
+            # What is not ours in that folder stays.
+            for folder in (self.state / "services", self._records.path):
+                shutil.rmtree(folder, ignore_errors=not folder.exists())
         return stopped
 
     def running(self) -> list[str]:
@@ -227,14 +229,22 @@ class Local:
         log: Path,
     ) -> None:
         deadline = time.monotonic() + READY_LIMIT_S
-        while subprocess.run(
-            service.healthcheck.command, env=environment, capture_output=True, cwd="/"
-        ).returncode:
+        while not _succeeds(service.healthcheck.command, environment):
             if process.running() is None:
                 raise ServiceFailed(name, "ended", log)
             if time.monotonic() > deadline:
                 raise ServiceFailed(name, f"is not ready after {READY_LIMIT_S:g} s", log)
             time.sleep(_LOOK_EVERY_S)
+
+
+def _succeeds(command: Sequence[str], environment: dict[str, str]) -> bool:
+    try:
+        done = subprocess.run(
+            command, env=environment, capture_output=True, cwd="/", timeout=_LOOK_LIMIT_S
+        )
+    except subprocess.TimeoutExpired:
+        return False
+    return done.returncode == 0
 
 
 def _make_database(

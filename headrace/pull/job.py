@@ -298,7 +298,7 @@ class ProductJob:
 
     def commit_parts(self) -> None:
         """Commit what child runs have stored, if it is time."""
-        if self._clock() - self._committed_at < COMMIT_INTERVAL_S:
+        if not self._has_paused():
             return
         left = plan_pages(self._survey.to_fetch - self._ledger.covered)
         self.commit()
@@ -312,9 +312,13 @@ class ProductJob:
 
     def commit_due(self) -> bool:
         """Whether it is time for the next commit; the first says up to where the run will go."""
+        changed = self._ledger.changed or self._committed_at == -math.inf
+        return changed and self._has_paused()
+
+    def _has_paused(self) -> bool:
+        """Whether the last commit is long enough ago, by what its listing took."""
         pause_s = min(max(COMMIT_INTERVAL_S, _LISTING_TIMES * self._listing_s), _LONGEST_INTERVAL_S)
-        waited = self._clock() - self._committed_at >= pause_s
-        return waited and (self._ledger.changed or self._committed_at == -math.inf)
+        return self._clock() - self._committed_at >= pause_s
 
     def commit(self, *, last: bool = False) -> None:
         """Merge what is due, then save as a checkpoint what is durable, whichever run stored it.

@@ -119,6 +119,28 @@ def test_a_checkpoint_is_saved_only_if_it_says_something_else_than_before(job, l
     assert len(job._checkpoints.saved) == 1
 
 
+@pytest.mark.parametrize(("listing_s", "pause_s"), [(0.01, 10), (6, 120), (60, 300)])
+def test_a_commit_that_lists_for_long_lets_the_next_one_wait(
+    job, leases, monkeypatch, listing_s, pause_s
+):
+    now, coverage = [1_000.0], job._lake.coverage
+
+    def slow_coverage(product):
+        now[0] += listing_s
+        return coverage(product)
+
+    monkeypatch.setattr(job, "_clock", lambda: now[0])
+    with hold(leases, job.product_leases.run("backfill"), run_id="me", ttl_s=60) as lease:
+        job.prepare(lease)
+        monkeypatch.setattr(job._lake, "coverage", slow_coverage)
+        job.commit()
+        job.keep(job.fetch(next(job.chunks(ONE_PAGE))))
+        now[0] += pause_s - 1
+        assert not job.commit_due()
+        now[0] += 1
+        assert job.commit_due()
+
+
 class Under:
     """A lease of a store that has forgotten what it gave out before."""
 
