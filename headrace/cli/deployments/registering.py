@@ -43,6 +43,7 @@ from prefect.deployments.runner import RunnerDeployment
 from prefect.exceptions import ObjectNotFound
 from prefect.states import Crashed
 from prefect.types.entrypoint import EntrypointType
+from pydantic import ValidationError
 
 from headrace.cli.deployments.plan import Plan, PlannedDeployment, PlannedSchedule
 from headrace.cli.deployments.triggers import automations_of, reconcile_triggers
@@ -273,10 +274,9 @@ def times_of(planned: PlannedSchedule) -> Times:
     """
     try:
         return _times(planned)
-    except ValueError as error:
-        lines = str(error).splitlines()
+    except ValidationError as error:
         raise ConfigurationError(
-            f"the schedule {planned.key} cannot be used: {' '.join(lines[1:3]) or lines[0]}"
+            f"the schedule {planned.key} cannot be used: {error.errors()[0]['msg']}"
         ) from error
 
 

@@ -108,6 +108,13 @@ def test_times_are_kept_in_the_zone_and_kind_of_the_file(tmp_path: Path) -> None
     assert weekly.timezone == "America/New_York"
 
 
+def test_a_cron_that_prefect_cannot_read_is_named(tmp_path: Path) -> None:
+    text = f"deployments:{DEPLOYMENT}".replace("interval: 60", "cron: 61 * * * *")
+    [deployment] = read_plan(plan_with(tmp_path, text)).deployments
+    with pytest.raises(ConfigurationError, match=r"schedule often .*61"):
+        times_of(deployment.schedules[0])
+
+
 def test_a_trigger_is_an_automation_that_is_off_until_it_is_switched_on(tmp_path: Path) -> None:
     trigger = "[{expect: [headrace.product.up-to-date], parameters: {products: [BTC-USD]}}]"
     text = f"deployments:{DEPLOYMENT}    triggers: {trigger}\n    concurrency_limit: 2\n"
