@@ -106,7 +106,8 @@ class _Commands(LazyGroup, CommonOptionsGroup):
         ),
         "quota": Lazy(
             "headrace.cli.quota:app",
-            "Quotas of this machine: rates, use, slow-downs, waiting processes.",
+            "Quotas where HEADRACE_QUOTA says, or of this machine: rates, use, slow-downs, waiting "
+            "processes.",
         ),
         "requests": Lazy(
             "headrace.cli.requests:app",

@@ -61,7 +61,7 @@ def test_every_schedule_is_in_utc_so_that_no_run_is_skipped_or_doubled(deploymen
 @pytest.mark.parametrize("deployment", DEPLOYMENTS, ids=IDS)
 def test_a_second_start_does_not_queue_behind_the_first(deployment):
     limit = deployment["concurrency_limit"]
-    is_part = deployment["entrypoint"] == "flows/part.py:pull_part"
+    is_part = deployment["entrypoint"] == "flows/pull_part.py:pull_part"
     # Parts of spread runs work side by side, as many as one run may have; none is dropped.
     wanted = (50, "ENQUEUE") if is_part else (1, "CANCEL_NEW")
     assert (limit["limit"], limit["collision_strategy"]) == wanted
