@@ -17,7 +17,7 @@ endif
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-dev demo test test-services test-kills test-faults test-slow lint \
-        format bench lock release clean compose-check
+        format bench lock release clean compose-check docs docs-test
 
 # Every test runs in one target of `test`, `test-services`, `test-kills`, or is slow: then in
 # `test-slow`, and in `test-faults` if it is about faults.
@@ -84,11 +84,21 @@ lock:  ## pin the newest allowed versions with hashes (needs uv)
 	@$(COMPILE) pyproject.toml --all-extras --group build -o requirements/run.txt
 	@$(COMPILE) pyproject.toml --all-extras --group dev -c requirements/run.txt -o requirements/dev.txt
 	@$(COMPILE) --group release -c requirements/run.txt -o requirements/release.txt
+	@$(COMPILE) --group docs -c requirements/run.txt -o requirements/docs.txt
 
-$(VENV)/release/.installed: requirements/release.txt
-	@$(PYTHON) -m venv $(VENV)/release
-	@$(VENV)/release/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
+# Tools whose requirements are no concern of a run have an environment each.
+$(VENV)/release/.installed $(VENV)/docs/.installed: $(VENV)/%/.installed: requirements/%.txt
+	@$(PYTHON) -m venv $(VENV)/$*
+	@$(VENV)/$*/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
 	@touch $@
+
+docs: setup $(VENV)/docs/.installed  ## build the documentation site into .site/html; a dead link fails
+	@$(BIN)/python docs/site.py .site/pages
+	@NO_MKDOCS_2_WARNING=1 $(VENV)/docs/bin/mkdocs build --strict
+	@echo "the site begins at .site/html/index.html"
+
+docs-test: setup-dev  ## run every command block of the tutorial (3 minutes)
+	@$(PYTEST) tests/services/test_documents.py
 
 release: setup $(VENV)/release/.installed  ## build and check dist/ with its SBOM; TAG=tag also tags
 	@.ci/release $(TAG)

@@ -1,0 +1,27 @@
+"""Command blocks of documents, run as a reader would type them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+#: A fenced block of commands, with the mark before it that says why it is not run.
+_BLOCK = re.compile(r"(<!-- not run: [^\n]+ -->\n)?^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def script_of(page: str, **replaced: str) -> str:
+    """All command blocks of a page as one script, which ends at the first command that fails.
+
+    Args:
+        page: the name of the file in `docs`, without its ending.
+        replaced: ports of the page, as `port_8080`, and those to use instead.
+    """
+    text = (DOCS / f"{page}.md").read_text(encoding="utf-8")
+    blocks = [block for unmarked, block in _BLOCK.findall(text) if not unmarked]
+    assert blocks, f"{page} has no command block that is run"
+    script = "".join(["set -euo pipefail\n", *blocks])
+    for name, port in replaced.items():
+        script = re.sub(rf"\b{name.removeprefix('port_')}\b", port, script)
+    return script
