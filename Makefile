@@ -97,11 +97,11 @@ docs: setup $(VENV)/docs/.installed  ## build the documentation site into .site/
 	@NO_MKDOCS_2_WARNING=1 $(VENV)/docs/bin/mkdocs build --strict
 	@echo "the site begins at .site/html/index.html"
 
-docs-test: setup-dev  ## run every command block of the tutorial (3 minutes)
+docs-test: setup-dev  ## run every command block of the tutorial and of how-tos (4 minutes)
 	@$(PYTEST) tests/services/test_documents.py
 
 release: setup $(VENV)/release/.installed  ## build and check dist/ with its SBOM; TAG=tag also tags
 	@.ci/release $(TAG)
 
 clean:  ## remove .venv and caches, never data
-	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	@rm -rf $(VENV) .site .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -11,17 +12,17 @@ DOCS = Path(__file__).parents[2] / "docs"
 _BLOCK = re.compile(r"(<!-- not run: [^\n]+ -->\n)?^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-def script_of(page: str, **replaced: str) -> str:
+def script_of(page: str, ports: Mapping[int, int]) -> str:
     """All command blocks of a page as one script, which ends at the first command that fails.
 
     Args:
         page: the name of the file in `docs`, without its ending.
-        replaced: ports of the page, as `port_8080`, and those to use instead.
+        ports: those of the page, and those to use instead.
     """
     text = (DOCS / f"{page}.md").read_text(encoding="utf-8")
-    blocks = [block for unmarked, block in _BLOCK.findall(text) if not unmarked]
+    blocks = [block for mark, block in _BLOCK.findall(text) if not mark]
     assert blocks, f"{page} has no command block that is run"
     script = "".join(["set -euo pipefail\n", *blocks])
-    for name, port in replaced.items():
-        script = re.sub(rf"\b{name.removeprefix('port_')}\b", port, script)
+    for port, free in ports.items():
+        script = re.sub(rf"\b{port}\b", str(free), script)
     return script
