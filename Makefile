@@ -1,7 +1,7 @@
 # `make help` lists the targets. Everything runs inside .venv, which `make setup` builds.
 PYTHON ?= python3
 VENV   := .venv
-WORKERS ?= 2
+WORKERS ?= 3
 BIN    := $(VENV)/bin
 UV     := $(shell command -v uv 2>/dev/null)
 COMPILE = uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \

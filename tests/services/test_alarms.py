@@ -270,6 +270,9 @@ def test_blocks_are_registered_as_often_as_one_likes(server: Server) -> None:
     again = json.loads(server.command("blocks", "register", "--json").stdout)["blocks"]
     assert first == again
     kinds = server.ask("POST", "/block_types/filter", {})
-    ours = [kind for kind in kinds if kind["slug"].startswith("headrace-")]
+    of_alarms = "headrace-smtp-mail"
+    ours = [
+        kind for kind in kinds if kind["slug"].startswith("headrace-") and kind["slug"] != of_alarms
+    ]
     assert {kind["slug"] for kind in ours} == {kind["slug"] for kind in first}
     assert all(kind["description"] and "```python" in kind["code_example"] for kind in ours)

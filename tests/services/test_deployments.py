@@ -112,9 +112,13 @@ def test_the_server_has_the_blocks_and_the_alarms(server: Server) -> None:
         ("chain-broken", False),
         ("check-failed", False),
         ("data-old", False),
+        ("extraction-incomplete", False),
         ("gap-found", False),
+        ("not-served", False),
+        ("not-started", False),
         ("run-failed", False),
         ("run-partial", False),
+        ("throttled", False),
     }
     for slug in ("checkpoint", "exchange", "lake", "quota"):
         kind = server.ask("GET", f"/block_types/slug/headrace-{slug}")

@@ -436,7 +436,8 @@ def test_a_bucket_is_probed_and_left_clean(doctor: Doctor, bucket: str, seaweed_
     assert report.code == 0
     assert "cleaned" in report.checks["lake"]["findings"][0]["what"]
     listed = s3_client(seaweed_url).list_objects_v2(Bucket=BUCKET, Prefix="doctor")
-    assert listed.get("Contents", []) == []
+    keys = {each["Key"] for each in listed.get("Contents", [])}
+    assert {key for key in keys if not key.startswith("doctor/_leases/")} == set()
 
 
 REFUSED = Answer(403, "AccessDenied")
@@ -531,7 +532,7 @@ def test_a_dependency_of_the_wrong_version(
 
     said = doctor().only("versions", "problem")
     assert "urllib3 1.26.18" in said
-    assert "requirements/run.txt" in said
+    assert "make setup" in said
 
 
 @pytest.mark.parametrize(
