@@ -6,7 +6,7 @@ every backend decides alike.
 
 **Expiry and clocks.** A holder counts its time from *before* it asked, by a clock that cannot step.
 Others judge it by that same clock when they run under the same kernel. Only between machines is
-another clock compared: the store's own, where its answers tell it (`headrace.leases.clock`), else
+another clock compared: the store's own, where its answers have it (`headrace.leases.clock`), else
 the wall clocks of the machines. A contender then waits `max_clock_skew_s` longer than the holder
 allows itself. Clocks that are further apart than that can let two runs work at once, but not commit
 at once: `check` asks the store whose token it is.

@@ -142,7 +142,7 @@ def _cut(to_fetch: IntervalSet, ends: Sequence[int]) -> list[Range]:
 class CheckpointsOfRange:
     """Leaves the checkpoint of a product to the spread run whose part this is, while that lives.
 
-    That run notes what all parts have stored, whoever stored it. Where its lease is over, each part
+    That run notes what all parts have stored. Where its lease is over, each part
     notes it at its own commits, under that lease for a moment.
 
     Args:

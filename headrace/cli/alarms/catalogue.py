@@ -203,7 +203,7 @@ ALARMS = (
         description="A run was due by its schedule, and no run of its deployment began for "
         "{within}. Prefect may say so 15 minutes later.",
         after=frozenset({"prefect.flow-run.Late"}),
-        # One that is cancelled was taken up: another run of its deployment is at work.
+        # One that is cancelled was taken up: another run of its deployment is under way.
         expect=frozenset(
             f"prefect.flow-run.{state}" for state in ("Pending", "Running", "Cancelled")
         ),

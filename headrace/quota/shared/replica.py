@@ -19,7 +19,7 @@ from headrace.quota.register import HOSTS, KEYED, REFUSALS, TABLES
 
 _SCHEMA = ";\n".join((TABLES, REFUSALS, KEYED, HOSTS, BREAKER_TABLES))
 _CHANGED = "CREATE TEMP TABLE changed (t INTEGER, r INTEGER, PRIMARY KEY (t, r)) WITHOUT ROWID"
-#: What tells copies of other versions from ours.
+#: Distinguishes copies of other versions from ours.
 _FORMAT = hashlib.blake2b(_SCHEMA.encode(), digest_size=4).hexdigest()
 
 _Row = list[Any]
