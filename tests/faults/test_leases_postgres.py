@@ -37,16 +37,21 @@ from tests.support.postgres import (
     PASSWORD,
     PostgresServer,
     postgres,
-    postgres_url,
     running_postgres,
 )
 from tests.support.served import BIN, clean_environment, wait_until
 
-__all__ = ["postgres", "postgres_url"]
+__all__ = ["postgres"]
 
 pytestmark = pytest.mark.services
 
 NAME = "coinbase/BTC-USD"
+
+
+@pytest.fixture
+def postgres_url(postgres: PostgresServer) -> str:
+    """A database of its own: these tests look at what is in it, and at its rights."""
+    return postgres.new_database()
 
 
 @pytest.fixture
