@@ -15,7 +15,9 @@ from typing import Any, Final
 from uuid import uuid4
 
 from headrace.sot.chain import DIGEST_BYTES, Position
-from headrace.sot.cql.chains import Chains, Commits, Scan
+from headrace.sot.cql.chains import Chains
+from headrace.sot.cql.commits import Commits
+from headrace.sot.cql.scan import Scan
 from headrace.sot.cql.schema import have_tables
 from headrace.sot.cql.session import CqlSession, CqlSettings, Patience, Uncertain, parse_location
 from headrace.sot.cql.tables import partition
@@ -153,7 +155,7 @@ class CqlStore:
     """The log in one keyspace. Made by `open_cql`.
 
     Forks and overwriting are kept out by conditions that the cluster itself checks; see
-    `headrace.sot.cql.chains` and `chains`.
+    `headrace.sot.cql.chains` and `commits`.
     """
 
     def __init__(self, session: CqlSession) -> None:

@@ -10,7 +10,8 @@ from headrace.exchange.exceptions import UnknownProduct
 from headrace.exchange.planning import Sizing
 from headrace.lake import open_lake
 from headrace.leases import SqliteLeases
-from headrace.pull.job import BAD_PAGES_IN_A_ROW, ProductJob, pull_progress
+from headrace.pull.failures import BAD_PAGES_IN_A_ROW
+from headrace.pull.job import ProductJob, pull_progress
 from headrace.pull.request import PullRequest
 from headrace.quota import OutageError
 from headrace.run.report import Status

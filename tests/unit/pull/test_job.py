@@ -67,7 +67,7 @@ def job(lake, leases):
 
 
 def saved(job):
-    return job._checkpoints.saved[-1]
+    return job._commits._checkpoints.saved[-1]
 
 
 def test_a_part_that_was_stored_but_not_told_yet_does_not_blind_the_last_commit(job, leases):
@@ -97,7 +97,7 @@ def test_a_lease_whose_token_does_not_exceed_the_checkpoints_is_not_worked_under
     ):
         job.prepare(Under(lease, noted))
     assert (behind.value.token, behind.value.noted) == (noted, noted)
-    assert len(job._checkpoints.saved) == 1
+    assert len(job._commits._checkpoints.saved) == 1
     with (
         hold(leases, name, run_id="me", ttl_s=60) as lease,
         pytest.raises(TokenBehind, match=f"token {noted - 1}, .* under {noted}") as behind,
@@ -116,7 +116,7 @@ def test_a_checkpoint_is_saved_only_if_it_says_something_else_than_before(job, l
             job.prepare(lease)
             job.commit()
             job.commit(last=True)
-    assert len(job._checkpoints.saved) == 1
+    assert len(job._commits._checkpoints.saved) == 1
 
 
 @pytest.mark.parametrize(("listing_s", "pause_s"), [(0.01, 10), (6, 120), (60, 300)])
@@ -129,7 +129,8 @@ def test_a_commit_that_lists_for_long_lets_the_next_one_wait(
         now[0] += listing_s
         return coverage(product)
 
-    monkeypatch.setattr(job, "_clock", lambda: now[0])
+    for timed in (job, job._commits):
+        monkeypatch.setattr(timed, "_clock", lambda: now[0])
     with hold(leases, job.product_leases.run("backfill"), run_id="me", ttl_s=60) as lease:
         job.prepare(lease)
         monkeypatch.setattr(job._lake, "coverage", slow_coverage)
@@ -241,14 +242,14 @@ def test_a_product_with_nothing_new_takes_a_page_and_no_lease(pulled, lake, leas
     told = []
     job = pulled(told=told)
     before, leases_before = lake.parts("BTC-USD"), leases.list()
-    saved_before = list(job._checkpoints.saved)
+    saved_before = list(job._commits._checkpoints.saved)
     job.exchange.cursors.clear()
 
     assert not job.has_work()
 
     assert job.exchange.cursors == [None]
     assert (lake.parts("BTC-USD"), leases.list()) == (before, leases_before)
-    assert job._checkpoints.saved == saved_before
+    assert job._commits._checkpoints.saved == saved_before
     receipt = job.receipt()
     assert (receipt.status, receipt.rows, receipt.new_rows) == (Status.DONE, 3000, 0)
     assert (receipt.watermark, receipt.newest, receipt.error) == (3000, 3000, "")
@@ -296,7 +297,7 @@ def test_a_lease_that_was_claimed_for_the_run_is_given_back_when_there_is_no_wor
 
 
 def spoil_checkpoint(job, lake):
-    job._checkpoints.saved.append(saved(job).model_copy(update={"newest": 1}))
+    job._commits._checkpoints.saved.append(saved(job).model_copy(update={"newest": 1}))
 
 
 def remove_part(job, lake):
@@ -314,11 +315,11 @@ def set_aside(job, lake):
 
 
 def forget_checkpoint(job, lake):
-    job._checkpoints.saved.clear()
+    job._commits._checkpoints.saved.clear()
 
 
 def lose_count(job, lake):
-    job._checkpoints.saved.append(saved(job).model_copy(update={"rows": 0}))
+    job._commits._checkpoints.saved.append(saved(job).model_copy(update={"rows": 0}))
 
 
 @pytest.mark.parametrize(

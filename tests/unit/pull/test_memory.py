@@ -264,7 +264,7 @@ def test_a_stop_while_a_merge_waits_leaves_the_merge_and_commits(make_job, lake)
         threading.Timer(0.1, job.stop.set).start()
         job.commit(last=True)
     assert len(lake.parts(PRODUCT).parts) == 2
-    assert job._checkpoints.saved.watermark == 128_000
+    assert job._commits._checkpoints.saved.watermark == 128_000
 
 
 def test_large_pages_make_small_chunks(make_job):

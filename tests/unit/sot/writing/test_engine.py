@@ -19,9 +19,10 @@ from headrace.sot.embedded.store import EmbeddedStore
 from headrace.sot.exceptions import StoreUnavailable
 from headrace.sot.store import Batch, BatchLimits, Head, Outcome
 from headrace.sot.verify import verify_store
-from headrace.sot.writing.engine import Engine, Shard, SymbolQueue
+from headrace.sot.writing.engine import Engine
 from headrace.sot.writing.messages import Ack
 from headrace.sot.writing.options import WriteOptions
+from headrace.sot.writing.shards import Shard, SymbolQueue
 from headrace.sot.writing.write import write_stream
 from headrace.stopping import StopEvent
 
