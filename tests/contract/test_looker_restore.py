@@ -12,7 +12,9 @@ from support.restores import EMPTY, SMALL, client_of, fill, meaning, restore
 
 from headrace.looker.content import RESTORE_ORDER
 from headrace.looker.exceptions import NotRestorable, UnknownType
-from headrace.looker.restore.restorer import RestoreOutcome, Restorer, plan
+from headrace.looker.restore.plan import plan
+from headrace.looker.restore.report import RestoreOutcome
+from headrace.looker.restore.restorer import Restorer
 from headrace.looker.restore.state import restore_failures
 from headrace.looker.vault import NotInVault, Status, Vault, item_of
 from headrace.run.report import Status as Done

@@ -12,7 +12,9 @@ from pydantic import SecretStr
 
 from headrace.looker.client import LookerClient, LookerConnection, open_client
 from headrace.looker.content import TYPES
-from headrace.looker.restore.restorer import Restorer, RestoreReport, plan
+from headrace.looker.restore.plan import plan
+from headrace.looker.restore.report import RestoreReport
+from headrace.looker.restore.restorer import Restorer
 from headrace.looker.vault import Status, Vault, item_of
 from headrace.quota import QuotaConfig, open_gate, parse_rates
 from headrace.sim.looker import SimulatedLooker

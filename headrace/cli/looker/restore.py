@@ -26,14 +26,9 @@ from headrace.cli.looker.shared import (
     opened,
 )
 from headrace.errors import ConfigurationError
-from headrace.looker.restore.restorer import (
-    ItemReport,
-    RestoreOutcome,
-    Restorer,
-    RestoreReport,
-    Step,
-    plan,
-)
+from headrace.looker.restore.plan import Step, plan
+from headrace.looker.restore.report import ItemReport, RestoreOutcome, RestoreReport
+from headrace.looker.restore.restorer import Restorer
 from headrace.looker.restore.state import restore_failures
 from headrace.looker.vault import Status
 from headrace.quota.config import OUTAGE_LIMIT_S

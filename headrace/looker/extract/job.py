@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from headrace.errors import HeadraceError
 from headrace.looker.content import Content, content_of
 from headrace.looker.extract.context import Context, Mapper, pieces_of
-from headrace.looker.extract.listing import ItemFetcher, ListingReader, Scope
+from headrace.looker.extract.items import ItemFetcher
+from headrace.looker.extract.listing import ListingReader, Scope
 from headrace.looker.extract.pages import Known
 from headrace.looker.extract.report import RangeReceipt, TypeReceipt
 from headrace.looker.vault import ITEM, PAGE, page_of_key

@@ -1,172 +1,35 @@
-"""A restore: its plan, nothing before what it needs; item by item; and what became of each.
+"""A restore: item by item, nothing before what it needs.
 
 An item that fails costs itself and what needs it. At every moment the vault says what is there, so
 that a killed run goes on where it was: what it was about to make is looked for by its name before
 it is made again, and what was made without its parts gets them.
-
-Who is in which group and has which role is in the users' bodies, and set by requests of its own.
-Groups are only added to. Roles are set as a whole, as the API has it.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
-from dataclasses import dataclass, field, replace
-from enum import StrEnum
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from headrace.errors import ConfigurationError, HeadraceError
-from headrace.looker.content import RESTORE_ORDER, SEPARATOR, content_of
+from headrace.looker.content import SEPARATOR
 from headrace.looker.exceptions import NotRestorable, TakenByAnother
+from headrace.looker.restore.api import Api
 from headrace.looker.restore.fields import Fields, alike
+from headrace.looker.restore.memberships import Memberships
+from headrace.looker.restore.plan import Step
+from headrace.looker.restore.report import ItemReport, RestoreOutcome, RestoreReport
 from headrace.looker.restore.state import Ids, RestoreState
-from headrace.looker.restore.writer import Api, Writer
-from headrace.looker.vault import Body, NotInVault, Row, Status, Vault, VaultDamaged, id_text
+from headrace.looker.restore.writer import Writer
+from headrace.looker.vault import Body, Status, Vault, VaultDamaged
 from headrace.quota import OutageError, QuotaUnavailable
 from headrace.stopping import STOP, StopEvent, Stopped
 from headrace.wire.exceptions import RequestError, RequestRefused
 
 if TYPE_CHECKING:
     from headrace.looker.client import LookerClient
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One item to restore: the current version unless another is named."""
-
-    type: str
-    id: str
-    name: str
-    hash: bytes
-    version: int | None = None
-
-
-def plan(
-    vault: Vault,
-    *,
-    types: Iterable[str] = (),
-    item_id: str | None = None,
-    version: int | None = None,
-    deleted: bool = False,
-) -> list[Step]:
-    """The steps of a restore, in order of their dependencies; folders below their parents.
-
-    Args:
-        vault: what to restore from.
-        types: only these; all that the API can make if left out.
-        item_id: one item of the one type named; also if it is deleted on the server.
-        version: an older version of it.
-        deleted: also items that are deleted on the server.
-
-    Raises:
-        NotInVault: no such item or version.
-        NotRestorable: a type that the API cannot make.
-    """
-    wanted = tuple(types) or RESTORE_ORDER
-    for name in wanted:
-        if content_of(name).restore_rank is None:
-            raise NotRestorable(
-                f"{name} items come from LookML, the API cannot make them",
-                hint="Deploy the LookML project to the other Looker",
-            )
-    if item_id is not None:
-        (type_,) = wanted
-        row = vault.contents.row(type_, item_id)
-        if row is None:
-            raise NotInVault(type_, item_id)
-        body = vault.contents.body(type_, item_id, version=version)
-        return [Step(type_, item_id, row.name or "", body.hash, version)]
-    steps: list[Step] = []
-    for type_ in RESTORE_ORDER:
-        if type_ in wanted:
-            rows = list(vault.contents.rows(type_, deleted=deleted))
-            ordered = _parents_first(rows) if type_ == "folder" else rows
-            steps += [Step(row.type, row.id, row.name or "", row.hash) for row in ordered]
-    return steps
-
-
-def _parents_first(rows: Sequence[Row]) -> list[Row]:
-    """Folders by depth. One whose parent is not among them, or is below itself, comes last."""
-    children: dict[str | None, list[Row]] = {}
-    ids = {row.id for row in rows}
-    for row in rows:
-        children.setdefault(row.folder if row.folder in ids else None, []).append(row)
-    ordered, level = [], children.get(None, [])
-    while level:
-        ordered += level
-        level = [child for parent in level for child in children.get(parent.id, [])]
-    reached = {row.id for row in ordered}
-    return ordered + [row for row in rows if row.id not in reached]
-
-
-class RestoreOutcome(StrEnum):
-    """What became of one item."""
-
-    CREATED = "created"
-    UPDATED = "updated"
-    ADOPTED = "adopted"  # one of the same name was there and is taken for it
-    UNCHANGED = "unchanged"
-    SKIPPED = "skipped"  # the API cannot make it
-    FAILED = "failed"
-
-
-@dataclass(frozen=True, slots=True)
-class ItemReport:
-    """One item: what became of it, its id there, and why if it did not work.
-
-    `left_out` names what of it could not be carried over, although it was made or changed.
-    """
-
-    type: str
-    id: str
-    how: RestoreOutcome
-    new_id: str = ""
-    reason: str = ""
-    left_out: tuple[str, ...] = ()
-
-
-@dataclass
-class RestoreReport:
-    """All items of a run.
-
-    Attributes:
-        session: the vault's session of it.
-        counts: outcomes by type.
-        problems: what failed, was skipped, or is there without a part of it, one by one.
-        stopped: it was asked to end early.
-    """
-
-    session: int
-    counts: dict[str, Counter[RestoreOutcome]] = field(default_factory=dict)
-    problems: list[ItemReport] = field(default_factory=list)
-    stopped: bool = False
-
-    def add(self, outcome: ItemReport) -> None:
-        """Count one."""
-        self.counts.setdefault(outcome.type, Counter())[outcome.how] += 1
-        if outcome.how in (RestoreOutcome.FAILED, RestoreOutcome.SKIPPED) or outcome.left_out:
-            self.problems.append(outcome)
-
-    @property
-    def failed(self) -> list[ItemReport]:
-        """What failed."""
-        return [outcome for outcome in self.problems if outcome.how is RestoreOutcome.FAILED]
-
-    @property
-    def incomplete(self) -> list[ItemReport]:
-        """What is there without a part of it."""
-        return [outcome for outcome in self.problems if outcome.left_out]
-
-    @property
-    def status(self) -> Status:
-        """How the run ended."""
-        if self.stopped:
-            return Status.INTERRUPTED
-        return Status.PARTIAL if self.failed or self.incomplete else Status.DONE
 
 
 #: What people wrote: not taken for another's of the same name unless they say so.
@@ -406,87 +269,3 @@ def _parsed(stored: Body) -> Fields:
     except (ValueError, RecursionError) as error:
         raise NotRestorable(f"its body does not parse ({error})") from error
     return body
-
-
-GROUPS = "user.groups"
-ROLES = "user.roles"
-_AS_IT_IS = b""
-
-
-@dataclass(frozen=True, slots=True)
-class MembershipUpdate:
-    """What is to be set for one user."""
-
-    type: str
-    id: str
-    run: Callable[[], ItemReport]
-
-
-class Memberships:
-    """Sets what `group_ids` and `role_ids` of the users in the vault say."""
-
-    def __init__(self, vault: Vault, state: RestoreState, api: Api, ids: Ids) -> None:
-        self._vault = vault
-        self._state = state
-        self._api = api
-        self._ids = ids
-
-    def settled(self, session: int, user: str) -> None:
-        """The user is there as the vault has it, memberships included."""
-        for kind in (GROUPS, ROLES):
-            self._state.record(session, kind, user, user, _AS_IT_IS, complete=True)
-
-    def unsettled(self, user: str) -> None:
-        """The user was written: its memberships are to be set."""
-        for kind in (GROUPS, ROLES):
-            self._state.forget(kind, user)
-
-    def due(self, session: int, types: Set[str]) -> Iterator[MembershipUpdate]:
-        """What differs from what was set before, once users, or groups and roles, are restored.
-
-        Args:
-            session: of this run.
-            types: that were restored in it.
-        """
-        kinds = [(GROUPS, "group", "group_ids"), (ROLES, "role", "role_ids")]
-        for kind, type_, name in kinds:
-            if not types & {"user", type_}:
-                continue
-            for row in self._vault.contents.rows("user"):
-                entry = self._state.entry("user", row.id)
-                if entry is None:
-                    continue
-                body = json.loads(self._vault.contents.body("user", row.id).body)
-                named = [id_text(each) or "" for each in body.get(name) or ()]
-                wanted = sorted(n for each in named if (n := self._ids.known(type_, each)))
-                mark = hashlib.sha256(json.dumps(wanted).encode()).digest()
-                known = self._state.entry(kind, row.id)
-                if known is not None and known.hash == _AS_IT_IS and wanted == sorted(named):
-                    continue
-                if wanted and (known is None or (known.hash, known.new_id) != (mark, entry.new_id)):
-                    gone = [each for each in named if self._ids.known(type_, each) is None]
-                    left_out = tuple(f"{type_} {each} is not there" for each in gone)
-                    yield MembershipUpdate(
-                        kind, row.id, self._setting(session, kind, row.id, wanted, mark, left_out)
-                    )
-
-    def _setting(
-        self,
-        session: int,
-        kind: str,
-        user: str,
-        wanted: list[str],
-        mark: bytes,
-        left_out: tuple[str, ...],
-    ) -> Callable[[], ItemReport]:
-        def run() -> ItemReport:
-            new_id = self._ids.new("user", user)
-            if kind == ROLES:
-                self._api.put("PUT", f"/users/{new_id}/roles", wanted)
-            else:
-                for group in wanted:
-                    self._api.put("POST", f"/groups/{group}/users", {"user_id": new_id})
-            self._state.record(session, kind, user, new_id, mark, complete=True)
-            return ItemReport(kind, user, RestoreOutcome.UPDATED, new_id, left_out=left_out)
-
-        return run
