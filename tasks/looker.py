@@ -12,6 +12,7 @@ from typing import Any
 from prefect.client.schemas import State
 from prefect.states import Completed, Failed
 
+from headrace.looker.content import in_stages
 from headrace.looker.exceptions import CheckpointUnusable
 from headrace.looker.extract.context import Piece, ending_of
 from headrace.looker.extract.job import TypeJob
@@ -76,18 +77,19 @@ def extract_types(run: Extraction) -> list[TypeReceipt]:
     order.sort(key=lambda type_: _LARGE_FIRST.index(type_) if type_ in _LARGE_FIRST else 99)
     width = min(_TYPES_AT_ONCE, run.request.workers, len(order))
     with ProgressArtifact(run.progress) as shown, thread_pool(width) as pool:
-        for ended in map_in_waves(
-            pool,
-            extract_type,
-            iter(order),
-            as_parameters=lambda type_: {"type": type_},
-            fixed={"run": run.id},
-            width=width,
-            stop=run.context.stop,
-        ):
-            shown.tick()
-            if ended is not None and ended.outcome is not None:
-                receipts[ended.call] = _receipt(ended.call, ended.outcome)
+        for stage in in_stages(order):
+            for ended in map_in_waves(
+                pool,
+                extract_type,
+                iter(stage),
+                as_parameters=lambda type_: {"type": type_},
+                fixed={"run": run.id},
+                width=width,
+                stop=run.context.stop,
+            ):
+                shown.tick()
+                if ended is not None and ended.outcome is not None:
+                    receipts[ended.call] = _receipt(ended.call, ended.outcome)
     why = str(run.context.ending.cause or Stopped())
     not_begun = [TypeReceipt(type_, Status.FAILED, error=why) for type_ in chosen]
     return [receipts.get(receipt.type, receipt) for receipt in not_begun]

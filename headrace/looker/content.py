@@ -1,4 +1,4 @@
-"""The twelve content types: where each is listed, where one item is, what its id is.
+"""The content types: where each is listed, where one item is, what its id is.
 
 The paths are those of Looker's API 4.0 (its OpenAPI text), below `/api/4.0`. Ids are text in 4.0
 and were numbers in 3.1; here they are text everywhere, so that 5 and "5" are one item.
@@ -21,12 +21,17 @@ dashboard       /dashboards/search                pages     list
                 /dashboards/lookml/search         pages     list (the LookML text)
 board           /boards                           one       list
 scheduled_plan  /scheduled_plans?all_users=true   one       list
+merge_query     named by tiles of dashboards      none      one request per merged query
+query           named by merged queries           none      one request per query
 ==============  ==========================================  ============================
+
+Queries and merged queries cannot be listed and never change: Looker gives a changed one a new id,
+and an identical one the id of the one that is there. So each is fetched once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from urllib.parse import quote
@@ -74,6 +79,8 @@ class Content:
         name_fields: the field that a person would call it by, in the order of trial.
         owner_fields, folder_fields: likewise, for the owner's and the folder's id.
         restore_rank: lower is restored earlier; None is never restored by the API.
+        named_by: the type whose bodies name the items, where there is no listing of them. Such
+            items are immutable.
     """
 
     type: str
@@ -84,6 +91,7 @@ class Content:
     owner_fields: tuple[str, ...] = ()
     folder_fields: tuple[str, ...] = ()
     restore_rank: int | None = None
+    named_by: str = ""
 
     @property
     def plain_id(self) -> bool:
@@ -151,6 +159,8 @@ _ALL = (
         "/lookml_models/{model}/explores/{name}",
         id_fields=("model_name::name", "id"),
     ),
+    Content("query", (), "/queries/{id}", restore_rank=8, named_by="merge_query"),
+    Content("merge_query", (), "/merge_queries/{id}", restore_rank=9, named_by="dashboard"),
     Content(
         "look",
         (Listing("looks", "/looks/search", sorts="id", restorable=False),),
@@ -158,7 +168,7 @@ _ALL = (
         name_fields=("title",),
         owner_fields=("user_id",),
         folder_fields=("folder_id", "folder.id", "space.id"),
-        restore_rank=8,
+        restore_rank=10,
     ),
     Content(
         "dashboard",
@@ -171,7 +181,7 @@ _ALL = (
         name_fields=("title",),
         owner_fields=("user_id",),
         folder_fields=("folder_id", "folder.id", "space.id"),
-        restore_rank=9,
+        restore_rank=11,
     ),
     Content(
         "board",
@@ -179,7 +189,7 @@ _ALL = (
         "/boards/{id}",
         name_fields=("title",),
         owner_fields=("user_id",),
-        restore_rank=10,
+        restore_rank=12,
     ),
     Content(
         "scheduled_plan",
@@ -194,7 +204,7 @@ _ALL = (
         "/scheduled_plans/{id}",
         name_fields=("name", "title"),
         owner_fields=("user_id", "user.id"),
-        restore_rank=11,
+        restore_rank=13,
     ),
 )
 
@@ -214,9 +224,20 @@ def content_of(name: str) -> Content:
     """The content type called `name`.
 
     Raises:
-        UnknownType: naming the twelve.
+        UnknownType: naming those that there are.
     """
     found = CONTENT.get(name)
     if found is None:
         raise UnknownType(name, TYPES)
     return found
+
+
+def in_stages(types: Iterable[str]) -> list[list[str]]:
+    """Types in groups, each type after the one whose bodies name its items."""
+    stages: dict[int, list[str]] = {}
+    for type_ in types:
+        depth, above = 0, CONTENT[type_].named_by
+        while above:
+            depth, above = depth + 1, CONTENT[above].named_by
+        stages.setdefault(depth, []).append(type_)
+    return [stages[depth] for depth in sorted(stages)]

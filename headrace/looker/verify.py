@@ -17,6 +17,7 @@ from headrace.looker.client import NotFound
 from headrace.looker.content import CONTENT, TYPES, Content, Listing
 from headrace.looker.exceptions import ItemRefused
 from headrace.looker.extract.pages import elements_of, explore_ids, id_of, listed_elements
+from headrace.looker.named import named_ids
 from headrace.looker.vault import Item, Vault, item_of
 from headrace.stopping import STOP, StopEvent
 from headrace.wire.exceptions import RequestError
@@ -101,8 +102,11 @@ class Comparison:
             shown: set[str] = set()
             for listing in content.listings:
                 yield from self._listed(content, listing, shown)
-            rest = [row.id for row in self._vault.contents.rows(type_) if row.id not in shown]
-            for item_id in rest:
+            known = [row.id for row in self._vault.contents.rows(type_)]
+            named = named_ids(self._vault, type_) if content.named_by else ()
+            for item_id in dict.fromkeys((*known, *named)):
+                if item_id in shown:
+                    continue
                 yield from self._looked_up(content, item_id)
 
     def _listed(self, content: Content, listing: Listing, shown: set[str]) -> Iterator[Finding]:

@@ -366,56 +366,117 @@ def test_tiles_stand_where_they_stood(
             assert done.counts["dashboard"] == {RestoreOutcome.UNCHANGED: 1}
 
 
-def _with_merged_tile(sim: SimulatedLooker) -> list[str]:
-    """Give dashboard 3 a tile on a merged query; the titles of its tiles."""
-    body = json.loads(sim.library.body("dashboard", "3") or b"")
-    tile = {"id": "77", "title": "Merged", "query_id": None, "merge_result_id": "6kkNO8mtdxYKiU"}
-    tiles = [*body["dashboard_elements"], tile]
-    sim.library.loose("merge_queries")["6kkNO8mtdxYKiU"] = {}
-    sim.library.edit("dashboard", "3", dashboard_elements=tiles)
-    return [str(each.get("title")) for each in tiles]
+@pytest.fixture
+def merging(tmp_path: Path) -> Iterator[SimulatedLooker]:
+    """A Looker of which two dashboards have a tile on a merged query each."""
+    with SimulatedLooker(counts={**SMALL, "merge_query": 2}, seed=1) as sim:
+        yield sim
 
 
 def _titles(dashboard: bytes | None) -> list[str]:
     return [str(each.get("title")) for each in json.loads(dashboard or b"")["dashboard_elements"]]
 
 
-def test_a_tile_that_only_the_old_looker_knows_is_left_out_by_name(
-    vault: Vault, source: SimulatedLooker, target: SimulatedLooker, tmp_path: Path
+def test_merged_queries_come_and_go_with_their_tiles(
+    merging: SimulatedLooker, target: SimulatedLooker, tmp_path: Path
 ) -> None:
-    titles = _with_merged_tile(source)
-    fill(vault, source)
-    named = ("tile 'Merged' rests on a merged query, which is in no body",)
-    with client_of(target, tmp_path) as client:
+    first, second = tmp_path / "first.sqlite", tmp_path / "second.sqlite"
+    done = extract(merging.url, first)
+    assert (done["merge_query"].new, done["query"].new) == (2, 4)
+    assert extract(merging.url, first)["merge_query"].requests == 0  # they never change
+    with Vault.open(first) as vault, client_of(target, tmp_path) as client:
+        # Older things than the merged ones have their numbers there.
+        target.library.add_query({"model": "m", "view": "v"})
+        restored = restore(vault, client)
+        assert restored.failed == restored.incomplete == []
+        assert restored.counts["merge_query"] == {RestoreOutcome.CREATED: 2}
+        new_ids = _new_ids(Restorer(vault, client).state, vault)
+        assert {
+            old for (type_, old), new in new_ids.items() if type_ == "query" and old == new
+        } == (set())
+        _assert_alike(vault, client, merging, target)
+        assert extract(target.url, second).status is Done.DONE
+        with Vault.open(second) as again:
+            for type_ in ("dashboard", "merge_query", "query"):
+                for row in vault.contents.rows(type_):
+                    if "::" in row.id:
+                        continue
+                    was = vault.contents.body(type_, row.id).body
+                    now = again.contents.body(type_, new_ids[type_, row.id]).body
+                    assert meaning(now, {}) == meaning(was, new_ids), (type_, row.id)
+        target.reset_log()
+        assert set(restore(vault, client).counts["merge_query"]) == {RestoreOutcome.UNCHANGED}
+        assert _writes(target) == []
+
+
+def test_a_dashboard_by_itself_brings_its_merged_query_along(
+    merging: SimulatedLooker, target: SimulatedLooker, tmp_path: Path
+) -> None:
+    with (
+        Vault.open(tmp_path / "v.sqlite", create=True) as vault,
+        client_of(target, tmp_path) as client,
+    ):
+        fill(vault, merging)
+        steps = plan(vault, types=["dashboard"], item_id="2")
+        assert [step.type for step in steps] == ["query", "query", "merge_query", "dashboard"]
+        restore(vault, client, types=["user", "folder"])
+        done = restore(vault, client, types=["dashboard"], item_id="2")
+        assert done.failed == done.incomplete == []
+        (new,) = target.library.content("dashboard").values()
+        assert _titles(new) == _titles(merging.library.body("dashboard", "2"))
+        assert "Merged 2" in _titles(new)
+
+
+def test_a_merged_tile_that_a_vault_of_before_knows_nothing_of_is_left_out_by_name(
+    merging: SimulatedLooker, target: SimulatedLooker, tmp_path: Path
+) -> None:
+    with (
+        Vault.open(tmp_path / "v.sqlite", create=True) as vault,
+        client_of(target, tmp_path) as client,
+    ):
+        fill(vault, merging, without=("merge_query", "query"))
+        (merged,) = [
+            tile["merge_result_id"]
+            for tile in json.loads(merging.library.body("dashboard", "1") or b"")[
+                "dashboard_elements"
+            ]
+            if tile["title"] == "Merged 1"
+        ]
+        named = (f"tile 'Merged 1' rests on the merged query {merged}, which is not there",)
         done = restore(vault, client)
         assert done.failed == []
-        assert [(o.type, o.id, o.how, o.left_out) for o in done.incomplete] == [
-            ("dashboard", "3", RestoreOutcome.CREATED, named)
-        ]
         assert done.status is Status.PARTIAL
-        state = Restorer(vault, client).state
-        entry = state.entry("dashboard", "3")
-        assert entry is not None
-        assert _titles(target.library.body("dashboard", entry.new_id)) == titles[:-1]
-        assert [f.id for f in restore_failures(vault)] == ["3"]
+        assert {o.id: (o.how, o.left_out) for o in done.incomplete}["1"] == (
+            RestoreOutcome.CREATED,
+            named,
+        )
+        assert {f.id for f in restore_failures(vault)} == {"1", "2"}
         # It is not made again, and not forgotten either.
         target.reset_log()
         again = restore(vault, client)
         assert _writes(target) == []
-        assert [o.left_out for o in again.incomplete] == [named]
-        assert again.status is Status.PARTIAL
+        assert {o.id: o.left_out for o in again.incomplete}["1"] == named
+        # Once the vault has it, the dashboard is made whole.
+        fill(vault, merging)
+        whole = restore(vault, client, force=True)
+        assert whole.failed == whole.incomplete == []
+        assert restore_failures(vault) == []
+        _assert_alike(vault, client, merging, target)
 
 
 def test_the_looker_that_knows_a_merged_query_gets_the_tile_back(
-    vault: Vault, source: SimulatedLooker, tmp_path: Path
+    merging: SimulatedLooker, tmp_path: Path
 ) -> None:
-    titles = _with_merged_tile(source)
-    fill(vault, source)
-    source.library.edit("dashboard", "3", dashboard_elements=[])
-    with client_of(source, tmp_path) as client:
-        done = restore(vault, client, types=["dashboard"])
-        assert done.failed == done.incomplete == []
-        assert _titles(source.library.body("dashboard", "3")) == titles
+    before = merging.library.body("dashboard", "1")
+    with Vault.open(tmp_path / "v.sqlite", create=True) as vault:
+        fill(vault, merging)
+        merging.library.edit("dashboard", "1", dashboard_elements=[])
+        with client_of(merging, tmp_path) as client:
+            done = restore(vault, client, types=["dashboard"])
+            assert done.failed == done.incomplete == []
+            assert set(done.counts["merge_query"]) == {RestoreOutcome.UNCHANGED}
+            after = merging.library.body("dashboard", "1")
+            assert meaning(after or b"", {}) == meaning(before or b"", {})
 
 
 def test_an_owner_or_a_group_that_is_not_there_is_named(

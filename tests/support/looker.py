@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from pydantic import SecretStr
 
 from headrace.looker.client import LookerClient, LookerConnection, open_client
 from headrace.looker.client.client import LookerRetryPolicy
-from headrace.looker.content import TYPES
+from headrace.looker.content import TYPES, in_stages
 from headrace.looker.extract.context import (
     Context,
     Mapper,
@@ -128,7 +128,7 @@ def extract(
                 client, vault, writer, chosen.id, request, chosen.resumed, folders,
                 RunProgress("items"), ending,
             )  # fmt: skip
-            for type_ in request.chosen:
+            for type_ in chain.from_iterable(in_stages(request.chosen)):
                 job = TypeJob.of(context, type_)
                 receipts[type_] = job.run(in_threads(job, request.workers, ending.stop))
         status = combined(receipt.status for receipt in receipts.values())

@@ -69,7 +69,7 @@ def known_types(types: list[str] | None) -> tuple[str, ...]:
     """The types that were named, each once; empty for all. `dashboards` is what people write.
 
     Raises:
-        UnknownType: naming the twelve.
+        UnknownType: naming those that there are.
     """
     names = [name.strip() for text in types or () for name in text.split(",")]
     singular = [n.removesuffix("s") if n.removesuffix("s") in TYPES else n for n in names if n]
@@ -80,7 +80,7 @@ def known_type(name: str) -> str:
     """The one type that an argument names.
 
     Raises:
-        UnknownType: naming the twelve.
+        UnknownType: naming those that there are.
     """
     found = known_types([name])
     return found[0] if len(found) == 1 else content_of(name).type

@@ -13,6 +13,7 @@ from headrace.looker.extract.items import ItemFetcher
 from headrace.looker.extract.listing import ListingReader, Scope
 from headrace.looker.extract.pages import Known
 from headrace.looker.extract.report import RangeReceipt, TypeReceipt
+from headrace.looker.named import named_ids
 from headrace.looker.vault import ITEM, PAGE, page_of_key
 from headrace.run.report import Status
 from headrace.stopping import Stopped
@@ -121,6 +122,9 @@ class TypeJob:
         type_, progress = self.content.type, self.context.progress
         held = self.context.vault.contents.counts().get(type_, (0, 0))[0]
         progress.begin(type_, "listing", held)
+        if self.content.named_by:
+            self._named(mapper)
+            return
         known = Known.of(self.context.vault, type_) if self._incremental(held) else Known()
         if type_ == "folder" and self.context.folders:
             # The folders themselves were chosen by their ids; no listing narrows to them.
@@ -137,6 +141,18 @@ class TypeJob:
         self.complete = whole
         if whole and not self.context.folders and not self._missing:
             self._deletion(mapper)
+
+    def _named(self, mapper: Mapper) -> None:
+        """What the bodies in the vault name and it does not hold yet; it never changes."""
+        type_, vault = self.content.type, self.context.vault
+        named = set(named_ids(vault, type_))
+        for failure in vault.failures.open(types=[type_]):
+            if failure.key not in named:
+                vault.failures.resolve(type_, failure.kind, failure.key)
+        missing = [i for i in sorted(named) if vault.contents.row(type_, i) is None]
+        self._items(mapper, missing)
+        self.context.stop.check()
+        self.complete = True
 
     def _incremental(self, held: int) -> bool:
         return self.context.request.incremental and self.content.type in _LIGHT and held > 0

@@ -20,7 +20,7 @@ from headrace.run.parameters import Form, Parameters, about
 MOST_WORKERS = 50
 
 #: What is narrowed by folders, and what a narrowed run extracts unless types are named.
-IN_FOLDERS = ("folder", "look", "dashboard")
+IN_FOLDERS = ("folder", "look", "dashboard", "merge_query", "query")
 
 
 def default_workers() -> int:
@@ -38,7 +38,7 @@ class ExtractRequest(Parameters):
         tuple[str, ...],
         about(
             "Content types",
-            "Content types; empty for all twelve.",
+            "Content types; empty for all of them.",
             ["dashboard", "look"],
             list(TYPES),
         ),

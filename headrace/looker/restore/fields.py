@@ -58,6 +58,9 @@ WRITABLE: Mapping[str, frozenset[str]] = {
         " custom_url_label show_custom_url pdf_paper_size pdf_landscape embed color_theme"
         " long_tables pdf_page_breaks tab_ids inline_table_width query_id include_filters"
     ),
+    "merge_query": _names(
+        "column_limit dynamic_fields pivots sorts source_queries total limit vis_config"
+    ),
     "query": _names(
         "model view fields pivots fill_fields filters filter_expression sorts limit column_limit"
         " total row_total subtotals vis_config filter_config visible_ui_sections dynamic_fields"
@@ -68,7 +71,7 @@ WRITABLE: Mapping[str, frozenset[str]] = {
         " listens_to_filters allow_multiple_values required ui_config"
     ),
     "dashboard_element": _names(
-        "body_text dashboard_id look_id note_display note_state note_text query_id"
+        "body_text dashboard_id look_id merge_result_id note_display note_state note_text query_id"
         " filter_id refresh_interval result_maker subtitle_text title title_hidden title_text type"
         " rich_content_json extension_id aria_description certification_metadata"
     ),
@@ -93,7 +96,6 @@ BY_OTHERS: Mapping[str, frozenset[str]] = {
 #: What only the Looker that it comes from knows, and what it is, in words.
 LEFT_OUT: Mapping[str, Mapping[str, str]] = {
     "dashboard_element": {
-        "merge_result_id": "a merged query, which is in no body",
         "image_id": "an uploaded image, which is in no body",
     }
 }
@@ -127,6 +129,7 @@ READ_ONLY: Mapping[str, frozenset[str]] = {
     "dashboard": _names("model"),
     "board": _names("primary_homepage"),
     "scheduled_plan": _names("title next_run_at last_run_at content_title last_run_status"),
+    "merge_query": _names("result_maker_id"),
     "query": _names("share_url expanded_share_url has_table_calculations client_id"),
     "dashboard_filter": _names("field"),
     "dashboard_element": _names(
@@ -202,6 +205,8 @@ def essence(type_: str, body: Fields) -> Fields:
         case "look":
             kept["query"] = to_send("query", body.get("query") or {})
             kept["fields"].pop("query_id", None)
+        case "merge_query":
+            kept["fields"]["source_queries"] = sources(body)
         case "scheduled_plan":
             kept["fields"]["scheduled_plan_destination"] = [
                 {k: v for k, v in each.items() if k not in _OF_DESTINATION}
@@ -212,6 +217,14 @@ def essence(type_: str, body: Fields) -> Fields:
             for name in ("group_ids", "role_ids"):
                 kept[name] = sorted(str(each) for each in body.get(name) or ())
     return kept
+
+
+def sources(merge_query: Fields) -> list[Fields]:
+    """The queries that a merged query merges; their slugs are the server's own."""
+    return [
+        {name: value for name, value in each.items() if name != "query_slug"}
+        for each in objects(merge_query.get("source_queries"))
+    ]
 
 
 def _tile(part: Fields) -> Any:

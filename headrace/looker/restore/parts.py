@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from headrace.looker.named import merged_query_of
 from headrace.looker.restore.api import Api, id_from_answer
 from headrace.looker.restore.fields import (
     LEFT_OUT,
@@ -106,6 +107,10 @@ class Parts:
         if self._ids.same:
             return None
         maker = part.get("result_maker") or {}
+        merged = merged_query_of(part)
+        if merged is not None:
+            known = self._ids.known("merge_query", merged)
+            return None if known else f"the merged query {merged}, which is not there"
         for name, what in LEFT_OUT["dashboard_element"].items():
             if part.get(name) is not None or maker.get(name) is not None:
                 return what
@@ -119,6 +124,8 @@ class Parts:
         fields = to_send("dashboard_element", part)
         for name in ("query_id", "dashboard_id", "filter_id"):
             fields.pop(name, None)
+        if (merged := merged_query_of(part)) is not None:
+            fields["merge_result_id"] = merged
         fields = self._ids.translated(fields, self._leave_out)
         fields["dashboard_id"] = dashboard
         old = part.get("filter_id")

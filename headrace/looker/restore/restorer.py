@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from headrace.errors import ConfigurationError, HeadraceError
-from headrace.looker.content import SEPARATOR
+from headrace.looker.content import SEPARATOR, content_of
 from headrace.looker.exceptions import NotRestorable, TakenByAnother
 from headrace.looker.restore.api import Api
 from headrace.looker.restore.fields import Fields, alike
@@ -170,7 +170,8 @@ class Restorer:
             reason = "it comes from LookML; deploy the project to have it there"
             return ItemReport(step.type, step.id, RestoreOutcome.SKIPPED, reason=reason)
         entry = self._state.entry(step.type, step.id)
-        if entry and entry.complete and entry.session == self._session:
+        done = entry and entry.complete and entry.session == self._session
+        if entry and done and entry.hash == step.hash:
             # An earlier run of the session did it, before it was cut off.
             left_out = self._still_left_out(step)
             return ItemReport(
@@ -180,8 +181,9 @@ class Restorer:
         body = _parsed(stored)
         new_id = entry.new_id if entry else (step.id if self._ids.same else None)
         there = self._api.item(step.type, new_id) if new_id else None
+        immutable = bool(content_of(step.type).named_by)  # one that differs is made by another id
         if new_id and there is not None:
-            if entry and not entry.complete:
+            if entry and not entry.complete and not immutable:
                 return self._update(stored, body, new_id, RestoreOutcome.CREATED)
             if self._is_right(stored, there, entry.hash if entry else None):
                 left_out = self._still_left_out(step)
@@ -191,7 +193,8 @@ class Restorer:
                 return ItemReport(
                     step.type, step.id, RestoreOutcome.UNCHANGED, new_id, left_out=left_out
                 )
-            return self._update(stored, body, new_id, RestoreOutcome.UPDATED)
+            if not immutable:
+                return self._update(stored, body, new_id, RestoreOutcome.UPDATED)
         if entry:
             self._state.forget(step.type, step.id)
         return self._make(stored, body)

@@ -160,6 +160,8 @@ _REFERENCES: Mapping[str, str] = {
     "model_set_id": "model_set",
     "look_id": "look",
     "dashboard_id": "dashboard",
+    "merge_result_id": "merge_query",
+    "query_id": "query",
 }
 #: Without these the item is still what it was: its owner becomes the caller.
 _DISPENSABLE = ("user_id", "home_folder_id")

@@ -8,7 +8,7 @@ from typing import Any
 from headrace.looker.content import content_of
 from headrace.looker.exceptions import NotRestorable
 from headrace.looker.restore.api import Api, id_from_answer
-from headrace.looker.restore.fields import Fields, to_send
+from headrace.looker.restore.fields import Fields, sources, to_send
 from headrace.looker.restore.parts import Parts
 from headrace.looker.restore.state import Ids
 from headrace.looker.vault import id_text
@@ -22,6 +22,8 @@ _PATHS: Mapping[str, str] = {
     "role": "/roles",
     "folder": "/folders",
     "lookml_model": "/lookml_models",
+    "query": "/queries",
+    "merge_query": "/merge_queries",
     "look": "/looks",
     "dashboard": "/dashboards",
     "board": "/boards",
@@ -91,6 +93,10 @@ class Writer:
                 {k: v for k, v in each.items() if k not in _OF_DESTINATION}
                 for each in body.get("scheduled_plan_destination") or ()
             ]
+        if type_ == "merge_query":
+            fields["source_queries"] = [
+                self._ids.translated(each, self._leave_out) for each in sources(body)
+            ]
         if type_ in ("look", "dashboard") and fields.get("folder_id") is None:
             folder = body.get("folder") or body.get("space") or {}
             fields["folder_id"] = id_text(folder.get("id"))
@@ -101,7 +107,7 @@ class Writer:
             fields.pop("query_id", None)
             if not body.get("query"):
                 raise NotRestorable("its body has no query: it came from a listing")
-        elif fields.get("query_id") is not None and not self._ids.same:
+        elif (named := fields.get("query_id")) is not None and not self._ids.known("query", named):
             raise NotRestorable("it sends a query, which is in no body")
         return fields
 
@@ -159,6 +165,8 @@ class Writer:
             return str(body["name"]) if self._api.item(type_, str(body["name"])) else None
         if type_ == "user":
             return self._user(body)
+        if content_of(type_).named_by:
+            return None  # made once more, an identical one is the one that is there
         wanted = {name: fields.get(name) for name in _NATURAL[type_]}
         query = {name: str(v) for name, v in wanted.items() if v is not None}
         if type_ == "scheduled_plan":

@@ -6,6 +6,7 @@ Of an unchanged item nothing is stored; a changed one is kept as its whole body.
 from __future__ import annotations
 
 import bisect
+import hashlib
 import json
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 #: The kinds that make up a content type, where that is more than one of the same name.
 KINDS_OF: Mapping[str, tuple[str, ...]] = {"dashboard": ("dashboard", "lookml_dashboard")}
+#: Kinds that no listing shows, and where they are kept: they are immutable and asked for by id.
+LOOSE_KINDS: Mapping[str, str] = {"query": "queries", "merge_query": "merge_queries"}
 
 #: Fields of a body with the text they must have.
 Filters = tuple[tuple[str, str], ...]
@@ -68,13 +71,20 @@ class Library:
         self._settings = settings
         self._now = now
         self._lock = threading.RLock()
-        self._shelves = {kind: _Shelf(_ids(kind, settings.counts)) for kind in settings.counts}
+        self._shelves = {
+            kind: _Shelf(_ids(kind, settings.counts))
+            for kind in settings.counts
+            if kind not in LOOSE_KINDS
+        }
         self._loose: dict[str, dict[str, dict[str, Any]]] = {}
+        self._by_slug: dict[str, dict[str, Any]] = {}
         self._changes = 0
         self._found: dict[tuple[str, bool, Filters], tuple[int, list[str]]] = {}
         self._made = 0
         for shelf in self._shelves.values():
             shelf.last = max((int(i) for i in shelf.order if i.isdecimal()), default=0)
+        for number in range(settings.counts["merge_query"]):
+            self._add_merged_tile(number)
 
     def ids(self, kind: str, *, trash: bool = False) -> list[str]:
         """Ids in the order of `sorts=id`; of what is listed, or of what is in the trash."""
@@ -123,17 +133,96 @@ class Library:
     def body(self, kind: str, item_id: str) -> bytes | None:
         """The body of an item, in the trash or not; None if there is none."""
         with self._lock:
+            if kind in LOOSE_KINDS:
+                found = self.loose(LOOSE_KINDS[kind]).get(item_id)
+                return None if found is None else _encoded(found)
             shelf = self._shelf(kind)
             return self._body(kind, item_id) if _holds(shelf.order, item_id) else None
 
     def content(self, type_: str) -> dict[str, bytes]:
-        """Every listed item of a content type: what a perfect copy holds."""
+        """Every listed item of a content type, or what of it listed ones name: what a perfect copy
+        holds.
+        """
         with self._lock:
+            if type_ in LOOSE_KINDS:
+                named = {item_id: self.body(type_, item_id) for item_id in self._named(type_)}
+                return {item_id: body for item_id, body in named.items() if body is not None}
             return {
                 item_id: self._body(kind, item_id)
                 for kind in KINDS_OF.get(type_, (type_,))
                 for item_id in self.ids(kind)
             }
+
+    def _named(self, kind: str) -> Iterator[str]:
+        """Ids of merged queries that tiles show, or of queries that those merge."""
+        if kind == "merge_query":
+            for body in self.content("dashboard").values():
+                tiles = json.loads(body).get("dashboard_elements") or ()
+                yield from (t["merge_result_id"] for t in tiles if t.get("merge_result_id"))
+        else:
+            for body in self.content("merge_query").values():
+                yield from (each["query_id"] for each in json.loads(body)["source_queries"])
+
+    def add_query(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """Make a query; an identical one is the one that is there."""
+        own = {name: value for name, value in fields.items() if name not in ("id", "slug")}
+        slug = _slug(json.dumps(own, sort_keys=True).encode())
+        with self._lock:
+            if slug not in self._by_slug:
+                made = self._by_slug[slug] = {**own, "id": self.next_loose_id(), "slug": slug}
+                self.loose("queries")[made["id"]] = made
+            return self._by_slug[slug]
+
+    def add_merge_query(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """Make a merged query; an identical one is the one that is there."""
+        known = self.loose("queries")
+        sources = [
+            {**each, "query_slug": known[str(each["query_id"])].get("slug")}
+            for each in fields["source_queries"]
+        ]
+        made = {**fields, "source_queries": sources, "result_maker_id": self.next_loose_id()}
+        identity = _slug(_encoded({**fields, "source_queries": sources}))
+        with self._lock:
+            return self.loose("merge_queries").setdefault(identity, {**made, "id": identity})
+
+    def _add_merged_tile(self, number: int) -> None:
+        """Give a generated dashboard one tile more, which shows a merged query."""
+        order = self._shelves["dashboard"].order
+        if not order:
+            return
+        item_id = order[number % len(order)]
+        queries = [
+            self.add_query(
+                {"model": "model_1", "view": view, "fields": [f"{view}.id", f"{view}.count"],
+                 "filters": {f"{view}.id": str(number)}, "limit": "500"}
+            )
+            for view in ("orders", "users")
+        ]  # fmt: skip
+        merged = self.add_merge_query(
+            {
+                "column_limit": "50",
+                "sorts": ["orders.count desc"],
+                "total": False,
+                "vis_config": {"type": "looker_line"},
+                "source_queries": [
+                    {"name": query["view"], "query_id": query["id"], "merge_fields": [
+                        {"field_name": "orders.id", "source_field_name": f"{query['view']}.id"}
+                    ]}
+                    for query in queries
+                ],
+            }
+        )  # fmt: skip
+        filterables = [{"model": q["model"], "view": q["view"], "name": q["view"], "listen": []}
+                       for q in queries]  # fmt: skip
+        tile = {
+            "id": self.next_loose_id(), "dashboard_id": item_id, "title": f"Merged {number + 1}",
+            "type": "vis", "look_id": None,
+            "merge_result_id": merged["id"],
+            "result_maker": {"filterables": filterables, "merge_result_id": merged["id"]},
+        }  # fmt: skip
+        whole = json.loads(self._body("dashboard", item_id))
+        whole["dashboard_elements"].append(tile)
+        self.put("dashboard", item_id, _encoded(whole))
 
     def apply(self, change: Change) -> None:
         """Do what a change says."""
@@ -283,6 +372,11 @@ def _made_ids(kind: str, counts: Mapping[str, int]) -> Iterator[str]:
 
 def _fits(item: Mapping[str, Any], where: Filters) -> bool:
     return all(str(item.get(name)) == wanted for name, wanted in where)
+
+
+def _slug(identity: bytes) -> str:
+    """A slug as Looker makes them: 22 letters and digits."""
+    return hashlib.sha256(identity).hexdigest()[:22]
 
 
 def _encoded(item: Mapping[str, Any]) -> bytes:

@@ -80,6 +80,10 @@ def item_key(pieces: list[str]) -> tuple[str, str] | None:
             return "explore", f"{model}::{name}"
         case ["dashboards", "lookml", item_id]:
             return "lookml_dashboard", item_id
+        case ["queries", item_id]:
+            return "query", item_id
+        case ["merge_queries", item_id]:
+            return "merge_query", item_id
         case [plural, item_id] if plural in PLURALS:
             return kind_of(PLURALS[plural], item_id), item_id
         case _:

@@ -73,6 +73,7 @@ DEFAULT_COUNTS: Mapping[str, int] = {
     "lookml_dashboard": 3,
     "board": 3,
     "scheduled_plan": 5,
+    "merge_query": 0,
 }
 _MOST = 1_000_000
 _KEY = re.compile(r"[a-z_]+:.+")
@@ -83,7 +84,8 @@ class LookerSettings(BaseModel):
 
     Args:
         counts: items per kind (`lookml_dashboard` and `explore`, per model, included); kinds left
-            out have their default, 0 empties a kind.
+            out have their default, 0 empties a kind. Of `merge_query` each has a tile of a
+            dashboard that shows it, and two queries.
         dashboard_bytes: about how long a dashboard's body is.
         big: bodies of their own length in bytes, by `TYPE:ID`, such as `dashboard:17`.
         slow: how many seconds an answer takes that holds the whole body of `TYPE:ID`.

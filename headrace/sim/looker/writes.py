@@ -71,9 +71,6 @@ class WriteApi:
     def read(self, pieces: list[str]) -> Reply | None:
         """A GET of what is no content of its own; None if there is nothing of the kind."""
         match pieces:
-            case ["queries", query_id]:
-                query = self._library.loose("queries").get(query_id)
-                return None if query is None else _json(query)
             case ["groups", group, "users"]:
                 members = self._library.loose(f"groups/{group}")
                 return _json([{"id": user} for user in members])
@@ -91,6 +88,8 @@ class WriteApi:
                 return self._create(PLURALS[plural], plural, fields)
             case "POST", ["queries"]:
                 return self._query(fields)
+            case "POST", ["merge_queries"]:
+                return self._merge_query(fields)
             case "POST", [part] if part in _PARTS:
                 return self._add_part(part, fields)
             case "POST", ["board_items"]:
@@ -103,6 +102,8 @@ class WriteApi:
                 return _json(fields)
             case "PATCH", ["dashboard_layout_components", component_id]:
                 return self._move(component_id, fields)
+            case _, [("queries" | "merge_queries"), _]:
+                return error_reply(404, "Not found", request.method.lower(), "/".join(pieces))
             case "PATCH", _ if key := item_key(pieces):
                 return self._update(*key, pieces[0], fields)
             case "DELETE", [part, part_id] if part in _PARTS:
@@ -196,9 +197,15 @@ class WriteApi:
     def _query(self, fields: Fields) -> Reply:
         if not fields.get("model") or not fields.get("view"):
             return error_reply(422, "Validation Failed", "post", "queries")
-        query_id = self._library.next_loose_id()
-        self._library.loose("queries")[query_id] = {**fields, "id": query_id}
-        return _json(self._library.loose("queries")[query_id])
+        return _json(self._library.add_query(fields))
+
+    def _merge_query(self, fields: Fields) -> Reply:
+        sources = fields.get("source_queries") or ()
+        problems = [p for source in sources for p in self._unknown(source)]
+        if not sources:
+            problems = [("source_queries", "missing_field", "source_queries is required")]
+        refused = _invalid("post", "merge_queries", problems)
+        return refused or _json(self._library.add_merge_query(fields))
 
     def _add_part(self, part: str, fields: Fields) -> Reply:
         kind, owner, array = _PARTS[part]
@@ -207,6 +214,8 @@ class WriteApi:
         made = {**fields, "id": self._library.next_loose_id()}
         if part == "dashboard_elements" and fields.get("query_id") is not None:
             made["query"] = self._library.loose("queries").get(str(fields["query_id"]))
+        if part == "dashboard_elements" and (merged := fields.get("merge_result_id")) is not None:
+            made["result_maker"] = {**(made.get("result_maker") or {}), "merge_result_id": merged}
         if part == "board_sections":
             made = {"board_items": [], **made}
 

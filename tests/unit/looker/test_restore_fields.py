@@ -24,6 +24,7 @@ _MODELS = {
     "board": (models.WriteBoard, models.Board),
     "scheduled_plan": (models.WriteScheduledPlan, models.ScheduledPlan),
     "query": (models.WriteQuery, models.Query),
+    "merge_query": (models.WriteMergeQuery, models.MergeQuery),
     "dashboard_filter": (models.WriteCreateDashboardFilter, models.DashboardFilter),
     "dashboard_element": (models.WriteDashboardElement, models.DashboardElement),
     "board_section": (models.WriteBoardSection, models.BoardSection),

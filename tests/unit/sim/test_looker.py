@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 from headrace.cli.main import app
 from headrace.sim import SpecError
 from headrace.sim.looker import Library, LookerSettings, parse_change
+from headrace.sim.looker.library import LOOSE_KINDS
 from headrace.sim.looker.settings import DEFAULT_COUNTS
 
 
@@ -17,7 +18,7 @@ def library(**fields):
 
 def test_every_kind_is_json_with_its_own_id_and_the_same_in_every_process():
     first, second = library(), library()
-    for kind in DEFAULT_COUNTS:
+    for kind in DEFAULT_COUNTS.keys() - LOOSE_KINDS.keys():
         for item_id in first.ids(kind):
             body = first.body(kind, item_id)
             assert body == second.body(kind, item_id)
