@@ -202,7 +202,7 @@ class FileWriter:
         sync_folder(Path(self._place).parent)
 
     def _write_group(self, rows: int) -> None:
-        held = pa.concat_tables(self._held).combine_chunks()
+        held = pa.concat_tables(self._held)
         with explained("writing", Path(self._place)):
             self._writer.write_table(held.slice(0, rows), row_group_size=rows)
         self._held_rows -= rows

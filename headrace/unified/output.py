@@ -11,7 +11,7 @@ import pyarrow as pa
 from headrace.coverage import IntervalSet
 from headrace.lake.digest import ContentDigest
 from headrace.unified.commits import Tables
-from headrace.unified.files import FileWriter, NewFile
+from headrace.unified.files import GROUP_ROWS, FileWriter, NewFile
 from headrace.unified.rows import QUARANTINE_ROW_SCHEMA, ROW_SCHEMA, digest_of, rows_within
 from headrace.unified.table import Snapshot, UnifiedFile
 
@@ -36,6 +36,7 @@ class Output:
         self._product = {"exchange": exchange, "symbol": symbol}
         self._file_bytes = file_bytes
         self._open: OrderedDict[str, FileWriter] = OrderedDict()
+        self._last_rows: dict[str, int] = {}
         self._aside: FileWriter | None = None
         self._done: list[NewFile] = []
         self._done_aside: list[NewFile] = []
@@ -60,6 +61,7 @@ class Output:
         for month, rows, digest in piece.months:
             self._writer(month).write(rows, digest)
             self.rows += rows.num_rows
+            self._last_rows[month] = self.rows
         if piece.misfits.num_rows:
             if self._aside is None:
                 self._aside = FileWriter(
@@ -68,6 +70,9 @@ class Output:
             self._aside.write(piece.misfits, digest_of(piece.misfits))
             self.rows += piece.misfits.num_rows
             self.misfits += piece.misfits.num_rows
+        # A month that is over: what its file holds for the next row group costs memory.
+        for month in [m for m in self._open if self.rows - self._last_rows[m] >= GROUP_ROWS]:
+            self._close(month)
 
     def keep(self, snapshot: Snapshot, files: Sequence[UnifiedFile], but: IntervalSet) -> None:
         """Write the rows of files that are to go again, but for those of some ids."""
@@ -102,6 +107,7 @@ class Output:
             self._aside = None
         files = tuple(self._done), tuple(self._done_aside)
         self._done, self._done_aside = [], []
+        self._last_rows.clear()
         self.rows = self.misfits = 0
         return files
 
