@@ -10,11 +10,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from prefect.server.events.ordering import PRECEDING_EVENT_LOOKBACK
 
 from headrace.sim import SimulatedExchange, TokenBucket
 from headrace.sim.looker import SimulatedLooker
 from tests.support.looker import SECRET
-from tests.support.receivers import Hook, MailServer, receiving
+from tests.support.receivers import Hook, mail_server, receiving
 from tests.support.served import Server, processes_of, served, wait_until
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(300)]
@@ -99,6 +100,39 @@ def test_a_looker_that_fails(server: Server, hook: Hook) -> None:
     assert looker.url.removeprefix("http://") in alarm["subject"]
 
 
+def test_which_events_prefect_holds_back(server: Server) -> None:
+    """A run that starts soon after it was planned follows an event that the scheduler never sent.
+
+    Prefect waits for that event so long before it hands the others to automations; the documents
+    and the text of an alarm say so.
+    """
+    server.up("--deployments", "prefect.yaml", "--schedules")
+    try:
+        planned = {
+            "deployments": {"name": {"any_": ["often"]}},
+            "flow_runs": {"state": {"type": {"any_": ["COMPLETED", "FAILED"]}}},
+        }
+        [run, *_] = wait_until(lambda: server.ask("POST", "/flow_runs/filter", planned), 120, "run")
+    finally:
+        server.up("--deployments", "prefect.yaml", "--no-schedules")
+    of_the_run = {"resource": {"id": [f"prefect.flow-run.{run['id']}"]}}
+    ending = f"prefect.flow-run.{run['state_name']}"
+
+    def events() -> dict[str, dict]:
+        found = server.ask("POST", "/events/filter", {"filter": of_the_run})["events"]
+        return {each["event"]: each for each in found}
+
+    wait_until(lambda: ending in events(), 30, "the event of its end")
+    told = events()
+    states = server.ask("GET", f"/flow_run_states/?flow_run_id={run['id']}")
+    [plan] = [each["id"] for each in states if each["name"] == "Scheduled"]
+    assert told["prefect.flow-run.Pending"]["follows"] == plan
+    assert told["prefect.flow-run.Running"]["follows"] == told["prefect.flow-run.Pending"]["id"]
+    assert told[ending]["follows"] == told["prefect.flow-run.Running"]["id"]
+    assert plan not in {each["id"] for each in told.values()}
+    assert timedelta(minutes=15) == PRECEDING_EVENT_LOOKBACK
+
+
 @contextmanager
 def standing_still(server: Server) -> Iterator[None]:
     """Schedules on, and what serves them stopped, as on a machine that swaps."""
@@ -134,7 +168,7 @@ def test_a_run_that_was_due_and_did_not_start(server: Server, hook: Hook) -> Non
 
 
 def test_a_message_by_mail(server: Server, tmp_path: Path) -> None:
-    with receiving(MailServer()) as mail:
+    with mail_server() as mail:
         server.command(
             *("alarms", "mail", "post", "--host", "127.0.0.1", "--port", str(mail.port)),
             *("--security", "none", "--sender", "headrace@example.com"),

@@ -6,12 +6,20 @@ import email
 import email.policy
 import json
 import socketserver
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from email.message import EmailMessage
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 from typing import TypeVar
+
+from aiosmtpd.controller import Controller
+from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
+
+from tests.services_fixtures import free_port
 
 R = TypeVar("R", bound=socketserver.BaseServer)
 
@@ -50,42 +58,71 @@ class _HookHandler(BaseHTTPRequestHandler):
         """Nothing on stderr."""
 
 
-class MailServer(socketserver.ThreadingTCPServer):
-    """As much SMTP as a delivery needs, without encryption; messages are in `received`."""
+@dataclass
+class Mail:
+    """A server that takes mail.
 
-    daemon_threads = True
+    Attributes:
+        port: where it listens on 127.0.0.1.
+        received: recipients and message of each mail.
+        logins: who has logged in, once for each mail.
+    """
 
-    def __init__(self) -> None:
-        self.received: list[tuple[list[str], EmailMessage]] = []
-        super().__init__(("127.0.0.1", 0), _MailHandler)
+    port: int
+    received: list[tuple[list[str], EmailMessage]] = field(default_factory=list)
+    logins: list[str] = field(default_factory=list)
 
-    @property
-    def port(self) -> int:
-        """Where it listens."""
-        return int(self.server_address[1])
+    async def handle_DATA(self, _: SMTP, session: Session, envelope: Envelope) -> str:  # noqa: N802
+        """Keep a mail."""
+        content = envelope.content
+        assert isinstance(content, bytes)
+        message = email.message_from_bytes(content, policy=email.policy.default)
+        self.received.append((envelope.rcpt_tos, message))  # type: ignore[arg-type]
+        if session.authenticated:
+            self.logins.append(str(session.auth_data))
+        return "250 taken"
 
 
-class _MailHandler(socketserver.StreamRequestHandler):
-    server: MailServer
+@contextmanager
+def mail_server(
+    certificate: Path | None = None, *, at_once: bool = False, login: tuple[str, str] | None = None
+) -> Iterator[Mail]:
+    """A mail server on loopback.
 
-    def handle(self) -> None:
-        recipients: list[str] = []
-        self._say("220 ready")
-        while line := self.rfile.readline():
-            verb = line.split()[0].upper()
-            if verb == b"RCPT":
-                recipients.append(line.decode().strip().partition(":")[2].strip("<>"))
-            if verb == b"DATA":
-                self._say("354 go on")
-                lines = iter(self.rfile.readline, b".\r\n")
-                content = b"".join(each.removeprefix(b".") if each[:2] == b".." else each
-                                   for each in lines)  # fmt: skip
-                message = email.message_from_bytes(content, policy=email.policy.default)
-                self.server.received.append((recipients, message))  # type: ignore[arg-type]
-            self._say("221 bye" if verb == b"QUIT" else "250 ok")
+    Args:
+        certificate: a PEM file with its key: mail comes encrypted, or is refused.
+        at_once: connections begin encrypted, not with STARTTLS.
+        login: user and password that it wants.
+    """
+    mail = Mail(free_port())
+    context = None
+    if certificate:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate)
+    starts = context is not None and not at_once
 
-    def _say(self, line: str) -> None:
-        self.wfile.write(f"{line}\r\n".encode())
+    def check(
+        _server: SMTP, _session: Session, _envelope: Envelope, _kind: str, given: LoginPassword
+    ) -> AuthResult:
+        right = login == (given.login.decode(), given.password.decode())
+        return AuthResult(success=right, handled=False, auth_data=given.login.decode())
+
+    controller = Controller(
+        mail,
+        hostname="127.0.0.1",
+        port=mail.port,
+        ssl_context=context if at_once else None,
+        tls_context=context if starts else None,
+        require_starttls=starts,
+        auth_required=login is not None,
+        auth_require_tls=starts,
+        authenticator=check,
+    )
+    controller.start()
+    try:
+        yield mail
+    finally:
+        controller.stop()
 
 
 @contextmanager

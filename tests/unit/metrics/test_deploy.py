@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -45,6 +47,39 @@ def test_each_metric_and_label_exists(expression: str) -> None:
     assert all(
         expression.count(one) == expression.count(other) for one, other in ("()", "{}", "[]")
     )
+
+
+@pytest.fixture(scope="module")
+def promtool() -> str:
+    """The tool of Prometheus itself that checks rules."""
+    return shutil.which("promtool") or pytest.skip("no promtool here: apt-get install prometheus")
+
+
+def test_prometheus_takes_the_rules_and_each_alert_fires(promtool: str) -> None:
+    """The cases name an alert, the series that set it off, and what it says then."""
+    cases = Path(__file__).with_name("prometheus-rules-cases.yml")
+    done = subprocess.run(
+        [promtool, "test", "rules", cases], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    tested = {each["alertname"] for test in yaml.safe_load(cases.read_text())["tests"]
+              for each in test["alert_rule_test"] if each.get("exp_alerts")}  # fmt: skip
+    assert tested == {rule["alert"] for group in RULES["groups"] for rule in group["rules"]}
+
+
+def test_prometheus_takes_the_queries_of_the_dashboard(promtool: str, tmp_path: Path) -> None:
+    queries = [
+        # What Grafana puts in place of it.
+        expression.replace("$__rate_interval", "1m")
+        for expression in expressions()
+    ]
+    rules = [{"record": f"panel:{n}", "expr": query} for n, query in enumerate(queries)]
+    file = tmp_path / "rules.yml"
+    file.write_text(yaml.safe_dump({"groups": [{"name": "dashboard", "rules": rules}]}))
+    done = subprocess.run(
+        [promtool, "check", "rules", file], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_every_metric_is_on_the_dashboard() -> None:
