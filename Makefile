@@ -97,8 +97,9 @@ docs: setup $(VENV)/docs/.installed  ## build the documentation site into .site/
 	@NO_MKDOCS_2_WARNING=1 $(VENV)/docs/bin/mkdocs build --strict
 	@echo "the site begins at .site/html/index.html"
 
-docs-test: setup-dev  ## run every command block of the tutorial and of how-tos (4 minutes)
-	@$(PYTEST) tests/services/test_documents.py
+docs-test: setup-dev  ## run every command block of the tutorial and of how-tos
+	@$(PYTEST) tests/services/test_documents.py -n 2 --dist loadgroup
+	@$(BIN)/python -m tests.support.documents
 
 release: setup $(VENV)/release/.installed  ## build and check dist/ with its SBOM; TAG=tag also tags
 	@.ci/release $(TAG)

@@ -1,50 +1,94 @@
-"""The tutorial and the how-tos do what they say, command by command."""
+"""The tutorial and the how-tos do what they say, command by command.
+
+Short pages share a Prefect server, an exchange and other servers on loopback, which stand for those
+that a page names; each has a folder and a state of its own.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from headrace.cli.server import ManagedServer
 from headrace.sim import SimulatedExchange
-from tests.services_fixtures import free_port
-from tests.support.documents import script_of
-from tests.support.served import BIN, clean_environment, processes_of
+from headrace.sim.keyed import SimulatedKeyedExchange, make_keys
+from headrace.sim.looker import SimulatedLooker
+from tests.services_fixtures import (
+    ACCESS_KEY,
+    SECRET_KEY,
+    free_port,
+    make_bucket,
+    moto_url,
+    seaweed_url,
+)
+from tests.support.documents import DOCS, PROJECT, pages_with_commands, script_of
+from tests.support.forward_proxy import forward_proxy, make_certificate, tls_in_front
+from tests.support.looker import SECRET
+from tests.support.receivers import Hook, mail_server, receiving
+from tests.support.served import BIN, clean_environment, processes_of, served, wait_until
 
-pytestmark = [pytest.mark.services, pytest.mark.timeout(400)]
+__all__ = ["moto_url", "seaweed_url"]
+
+pytestmark = [pytest.mark.services, pytest.mark.slow, pytest.mark.timeout(900)]
+
+#: Of the shared exchange.
+PRODUCTS = ("BTC-USD:2500", "ETH-USD:1200", "XYZ-USD:100", "ABC-USD:100", "BTC-EUR:100")
+#: Of the lake that many pages begin with.
+STORED = ("BTC-USD", "ETH-USD")
+BUCKETS = ("bucket", "worm")
+#: The id of the first key in the list that a page has written.
+KEY_ID = (
+    f"$({sys.executable} -c "
+    "\"import json; print(json.load(open('keys.json'))['keys'][0]['key_id'])\")"
+)
+
+#: The address of the server that `headrace up` has started.
+MANAGED = (
+    f"$(headrace status --json | {sys.executable} -c "
+    "'import json, sys; print(json.load(sys.stdin)[\"api_url\"])')"
+)
 
 
 def run_page(
-    page: str, folder: Path, ports: Mapping[int, int] | None = None, **settings: str
+    page: str,
+    folder: Path,
+    *,
+    stand_ins: Mapping[str, str] | None = None,
+    given: Mapping[str, str] | None = None,
+    **settings: str,
 ) -> str:
     """Run all commands of a page in a folder; what they wrote, once none of them is left.
 
     Args:
         page: the name of the file in `docs`, without its ending.
         folder: where they are typed.
-        ports: those of the page, and those to use instead.
+        stand_ins, given: as `script_of` has them.
         settings: variables of the environment.
     """
     home = folder / "home"
+    own = {"HEADRACE_HOME": str(home), "HEADRACE_RATE": "none", **settings}
     shell = subprocess.Popen(
-        ["bash", "-c", script_of(page, ports or {})],
+        ["bash", "-c", script_of(DOCS / f"{page}.md", stand_ins=stand_ins or {}, given=given)],
         cwd=folder,
-        env=clean_environment(
-            HEADRACE_HOME=str(home), PATH=f"{BIN}{os.pathsep}{os.environ['PATH']}", **settings
-        ),
+        env=clean_environment(**own, PATH=f"{BIN}{os.pathsep}{os.environ['PATH']}"),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         start_new_session=True,
     )
     try:
-        said, _ = shell.communicate(timeout=300)
+        said, _ = shell.communicate(timeout=800)
         assert shell.returncode == 0, said
         assert "Traceback" not in said, said
         assert processes_of(home) == []
@@ -59,10 +103,100 @@ def run_page(
             shell.wait()
 
 
-@pytest.mark.slow
+@dataclass(frozen=True, slots=True)
+class World:
+    """What stands for the servers that pages name.
+
+    Attributes:
+        exchange: the exchange, whose address commands have.
+        looker, other_looker: two Lookers.
+        keyed: an exchange with the API keys of the pages.
+        s3, aws: two servers that answer as AWS does.
+        hook: takes what is sent to a collector.
+        lake: a lake of two products, with its unified table.
+        settings: the environment of all commands.
+    """
+
+    exchange: SimulatedExchange
+    looker: SimulatedLooker
+    other_looker: SimulatedLooker
+    keyed: SimulatedKeyedExchange
+    s3: str
+    aws: str
+    hook: Hook
+    lake: Path
+    settings: dict[str, str]
+
+    def run(
+        self,
+        page: str,
+        folder: Path,
+        *,
+        stand_ins: Mapping[str, str] | None = None,
+        given: Mapping[str, str] | None = None,
+        **settings: str,
+    ) -> str:
+        """Run a page in a folder that has the lake."""
+        shutil.copytree(self.lake, folder / "data/lake")
+        return run_page(
+            page, folder, stand_ins=stand_ins, given=given, **{**self.settings, **settings}
+        )
+
+
+@pytest.fixture(scope="session")
+def world(
+    tmp_path_factory: pytest.TempPathFactory, seaweed_url: str, moto_url: str
+) -> Iterator[World]:
+    folder = tmp_path_factory.mktemp("world")
+    for bucket in BUCKETS:
+        make_bucket(seaweed_url, bucket)
+    with ExitStack() as open_until_the_end:
+        enter = open_until_the_end.enter_context
+        exchange = enter(SimulatedExchange(*PRODUCTS, seed=4))
+        managed = ManagedServer(folder / "home")
+        api_url = managed.up().api_url
+        open_until_the_end.callback(managed.down)
+        settings = {
+            "PREFECT_API_URL": api_url,
+            "HEADRACE_COINBASE_URL": exchange.url,
+            "AWS_ENDPOINT_URL": seaweed_url,
+            "AWS_ACCESS_KEY_ID": ACCESS_KEY,
+            "AWS_SECRET_ACCESS_KEY": SECRET_KEY,
+            "AWS_DEFAULT_REGION": "us-east-1",
+        }
+        own = clean_environment(
+            **settings, HEADRACE_HOME=str(folder / "home"), HEADRACE_RATE="none"
+        )
+        lake = folder / "data/lake"
+        subprocess.run(
+            [BIN / "headrace", "backfill", *STORED, "--transform"],
+            cwd=folder,
+            env=own,
+            check=True,
+            capture_output=True,
+        )
+        yield World(
+            exchange=exchange,
+            looker=enter(SimulatedLooker(counts={"dashboard": 30, "look": 5}, secret=SECRET)),
+            other_looker=enter(SimulatedLooker(counts={"dashboard": 0}, secret=SECRET)),
+            keyed=enter(SimulatedKeyedExchange(keys=make_keys(2), limit=20)),
+            s3=seaweed_url,
+            aws=moto_url,
+            hook=enter(receiving(Hook())),
+            lake=lake,
+            settings=settings,
+        )
+
+
+def keys_in(text: str) -> set[str]:
+    """The fields that a description of a JSON document names."""
+    return set(re.findall(r'"(\w+)"[:,}]', text))
+
+
 def test_the_tutorial(tmp_path: Path) -> None:
     """Three minutes: it waits for runs of a schedule, as its reader does."""
-    said = run_page("tutorial", tmp_path, {8080: free_port(), 8090: free_port()})
+    ports = {"8080": str(free_port()), "8090": str(free_port())}
+    said = run_page("tutorial", tmp_path, stand_ins=ports)
     held = [int(n.replace(",", "")) for n in re.findall(r"parts with ([\d,]+) trades", said)]
     assert len(held) == 2
     assert 20_000 <= held[0] < held[1]
@@ -70,10 +204,248 @@ def test_the_tutorial(tmp_path: Path) -> None:
     assert '"alarm": "run-failed"' in (tmp_path / "alarms.txt").read_text()
 
 
-def test_products_are_chosen(tmp_path: Path) -> None:
-    listed = [f"{name}:100" for name in ("BTC-USD", "ETH-USD", "XYZ-USD", "ABC-USD", "BTC-EUR")]
-    with SimulatedExchange(*listed) as exchange:
-        run_page("products", tmp_path, HEADRACE_COINBASE_URL=exchange.url)
+def test_products(world: World, tmp_path: Path) -> None:
+    world.run("products", tmp_path)
     kept = json.loads((tmp_path / "data/lake/_headrace/products-coinbase.json").read_text())
     assert [each["name"] for each in kept["sets"]] == ["majors", "usd"]
     assert [each["id"] for each in kept["products"] if each["removed"]] == ["ABC-USD"]
+
+
+def test_audit(world: World, tmp_path: Path) -> None:
+    said = world.run("audit", tmp_path)
+    assert said.count("complete and sound") >= 6
+
+
+def test_checks(world: World, tmp_path: Path) -> None:
+    world.run("checks", tmp_path)
+
+
+def test_checkpoints(world: World, tmp_path: Path) -> None:
+    world.run("checkpoints", tmp_path, given={"show BTC-USD": "headrace checkpoint rebuild"})
+
+
+def test_doctor(world: World, tmp_path: Path) -> None:
+    world.run("doctor", tmp_path)
+
+
+def test_reading(world: World, tmp_path: Path) -> None:
+    world.run("reading", tmp_path)
+    assert (tmp_path / "highest.parquet").is_file()
+    assert "<html" in (tmp_path / "lake.html").read_text()
+
+
+def test_unified(world: World, tmp_path: Path) -> None:
+    world.run("unified", tmp_path, given={"--all": "headrace products sync"})
+
+
+def test_settings(world: World, tmp_path: Path) -> None:
+    assert "HEADRACE_LAKE" in world.run("settings", tmp_path)
+
+
+def test_leases(world: World, tmp_path: Path) -> None:
+    world.run("leases", tmp_path, given={"lease list": "headrace ingest BTC-USD"})
+
+
+def test_quota(world: World, tmp_path: Path) -> None:
+    host = world.exchange.url.removeprefix("http://")
+    world.run(
+        "quota",
+        tmp_path,
+        stand_ins={"api.exchange.coinbase.com": host},
+        given={"quota status": "headrace ingest BTC-USD"},
+        HEADRACE_RATE="50/s",
+    )
+
+
+def test_lake(world: World, tmp_path: Path) -> None:
+    world.run(
+        "lake",
+        tmp_path,
+        stand_ins={"KEY_ID": KEY_ID},
+        given={
+            "verify_evidence": f"cp {PROJECT}/verify_evidence.py . && headrace evidence key make "
+            "&& headrace audit --sign && headrace evidence key show --public > keys.json"
+        },
+    )
+
+
+def test_manifests(world: World, tmp_path: Path) -> None:
+    world.run(
+        "manifests",
+        tmp_path,
+        stand_ins={"/srv/anchors": "anchors"},
+        given={
+            "key make": "git init -q anchors",
+            "snapshot take": "headrace looker extract",
+        },
+        **looker_settings(world),
+    )
+
+
+def test_evidence(world: World, tmp_path: Path) -> None:
+    world.run(
+        "evidence",
+        tmp_path,
+        stand_ins={"KEY_ID": KEY_ID},
+        given={
+            "verify_evidence.py lake": f"cp {PROJECT}/verify_evidence.py . && "
+            "headrace audit --sign && headrace audit --sign && "
+            "cp data/lake/_headrace/manifests/heads/000000001.json head-of-last-year.json && "
+            "headrace looker extract && headrace looker snapshot take --sign && "
+            "headrace sot gen in.sot --records 20000 --symbols 8 && headrace sot write in.sot && "
+            "headrace sot head --signed > head-1.json && "
+            "headrace sot head --signed > head-2.json && "
+            "headrace sot recover out.sot && "
+            "headrace sot prove 7 1000 --head head-2.json --record > proof.json"
+        },
+        **looker_settings(world),
+    )
+
+
+def looker_settings(world: World) -> dict[str, str]:
+    return {
+        "LOOKERSDK_BASE_URL": world.looker.url,
+        "LOOKERSDK_CLIENT_ID": "headrace",
+        "LOOKERSDK_CLIENT_SECRET": SECRET,
+        "HEADRACE_LOOKER_RATE": "none",
+    }
+
+
+def test_looker(world: World, tmp_path: Path) -> None:
+    world.run(
+        "looker",
+        tmp_path,
+        stand_ins={
+            "https://company.looker.com:19999": world.looker.url,
+            "LOOKERSDK_CLIENT_ID=id": "LOOKERSDK_CLIENT_ID=headrace",
+            "LOOKERSDK_CLIENT_SECRET=secret": f"LOOKERSDK_CLIENT_SECRET={SECRET}",
+            "https://other.looker.com:19999": world.other_looker.url,
+        },
+        HEADRACE_LOOKER_RATE="none",
+    )
+    assert (tmp_path / "content/dashboard/17.json").is_file()
+    assert (tmp_path / "fetched.sqlite").is_file()
+
+
+def test_sot(world: World, tmp_path: Path) -> None:
+    world.run(
+        "sot",
+        tmp_path,
+        stand_ins={"/mnt/worm/heads.jsonl": "worm.jsonl", "/srv/anchors": "anchors"},
+        given={
+            "sot gen": "headrace evidence key make && git init -q anchors",
+        },
+    )
+
+
+def test_requests(world: World, tmp_path: Path) -> None:
+    world.run(
+        "requests",
+        tmp_path,
+        stand_ins={
+            "https://api.example.com": world.keyed.url,
+            "key-1,key-2\n": ",".join(key.get_secret_value() for key in make_keys(2)) + "\n",
+            "8082": str(free_port()),
+        },
+    )
+
+
+def test_metrics(world: World, tmp_path: Path) -> None:
+    world.run(
+        "metrics",
+        tmp_path,
+        stand_ins={
+            "/var/lib/node_exporter": str(tmp_path),
+            "http://127.0.0.1:4318": world.hook.url,
+        },
+        AWS_ENDPOINT_URL=world.aws,
+    )
+    assert (
+        'headrace_runs_total{flow="ingest",status="done"} 1'
+        in (tmp_path / "headrace.prom").read_text()
+    )
+    assert "/v1/metrics" in {path for path, _ in world.hook.bodies}
+    assert "HeadraceErrorRate" in (tmp_path / "headrace-rules.yml").read_text()
+
+
+def test_scaling(world: World, tmp_path: Path) -> None:
+    world.run("scaling", tmp_path, given={"work-pool": f"ln -s {PROJECT}/deploy deploy"})
+
+
+def test_server(tmp_path: Path) -> None:
+    assert "Database: " in run_page("server", tmp_path)
+
+
+def test_upgrading(world: World, tmp_path: Path) -> None:
+    run_page(
+        "upgrading",
+        tmp_path,
+        given={"headrace down": "headrace up"},
+        HEADRACE_COINBASE_URL=world.exchange.url,
+    )
+
+
+def test_deployments(world: World, tmp_path: Path) -> None:
+    """First on a managed server, then on the shared one with a work pool."""
+    parts = " ".join(str(PROJECT / each) for each in ("prefect.yaml", "flows", "tasks", "blocks"))
+    said = run_page(
+        "deployments",
+        tmp_path,
+        stand_ins={"http://127.0.0.1:4200/api": MANAGED},
+        given={
+            "work-pool create": f"headrace down && cp -r {parts} . && "
+            f"export PREFECT_API_URL={world.settings['PREFECT_API_URL']}",
+            "match=": "headrace products sync",
+        },
+        HEADRACE_COINBASE_URL=world.exchange.url,
+    )
+    assert said.count("Completed") >= 2
+
+
+def test_alarms(world: World, tmp_path: Path) -> None:
+    """Also what is sent: to Slack behind a proxy, and to a mail server that wants a login."""
+    certificate = make_certificate(tmp_path / "server.pem", "127.0.0.1", "hooks.slack.com")
+    with (
+        receiving(Hook()) as hook,
+        mail_server(certificate, login=("headrace", "secret")) as mail,
+        tls_in_front(hook.server_port, certificate) as tls_port,
+        forward_proxy({"hooks.slack.com": tls_port}) as proxy,
+        served(
+            tmp_path, world.exchange, HTTPS_PROXY=proxy.url, SSL_CERT_FILE=str(certificate)
+        ) as server,
+    ):
+        server.up()
+        folder = tmp_path / "page"
+        folder.mkdir()
+        run_page(
+            "alarms",
+            folder,
+            stand_ins={
+                "https://alerts.example.com/x": f"{hook.url}/x",
+                "--host smtp.example.com": f"--host 127.0.0.1 --port {mail.port}",
+                "http://127.0.0.1:4200/api": server.api_url,
+            },
+            PREFECT_API_URL=server.api_url,
+        )
+        wait_until(lambda: hook.received, 60, "the message to Slack")
+        [(path, _)] = hook.bodies
+        assert path == "/services/A/B/C"
+        assert "TEST" in json.dumps(hook.received[0]["text"])
+        for block, arrived in (
+            ("webhook/ops", lambda: len(hook.received) > 1),
+            ("headrace-smtp-mail/ops", lambda: mail.received),
+        ):
+            server.command("alarms", "install", "--to", block, "--on")
+            resource = f"headrace.product.{block}"
+            words = ("event", "emit", "headrace.product.incomplete", "--resource-id", resource)
+            server.prefect(*words)
+            wait_until(arrived, 60, block)
+        assert hook.bodies[1][0] == "/x"
+        assert mail.logins == ["headrace"]
+
+
+def test_every_page_is_run() -> None:
+    """A page with commands has a test of its name here."""
+    tested = {name.removeprefix("test_").removeprefix("the_") for name in globals()}
+    pages = {page.stem.replace("-", "_") for page in pages_with_commands()}
+    assert pages - tested == set()
