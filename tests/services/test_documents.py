@@ -177,8 +177,8 @@ def world(
         )
         yield World(
             exchange=exchange,
-            looker=enter(SimulatedLooker(counts={"dashboard": 30, "look": 5}, secret=SECRET)),
-            other_looker=enter(SimulatedLooker(counts={"dashboard": 0}, secret=SECRET)),
+            looker=enter(SimulatedLooker(counts={"dashboard": 30, "look": 5})),
+            other_looker=enter(SimulatedLooker(counts={"dashboard": 0})),
             keyed=enter(SimulatedKeyedExchange(keys=make_keys(2), limit=20)),
             s3=seaweed_url,
             aws=moto_url,

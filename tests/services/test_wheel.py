@@ -19,7 +19,7 @@ import pytest
 from headrace import __version__
 from headrace.project import PACKAGES
 from headrace.sim import SimulatedExchange
-from tests.support.served import Server, served
+from tests.support.served import Server, clean_environment, served
 
 pytestmark = [pytest.mark.services, pytest.mark.long, pytest.mark.timeout(300)]
 
@@ -148,6 +148,50 @@ def test_the_users_own_packages_are_what_their_python_imports(
         check=True,
     )
     assert done.stdout.strip() == str(tmp_path / "tasks")
+
+
+@pytest.mark.parametrize("tool", ["uv tool", "pipx"])
+def test_a_tool_of_the_ecosystem_installs_it(tool: str, wheel: Path, tmp_path: Path) -> None:
+    """With what `make setup-dev` has put into the cache of uv, which is also what pipx uses."""
+    if not shutil.which("uv"):
+        pytest.skip("there is no uv, from whose cache packages are installed")
+    environment = clean_environment(
+        PATH=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        UV_OFFLINE="1",
+        UV_CONSTRAINT=str(ROOT / "requirements/run.txt"),
+        UV_TOOL_DIR=str(tmp_path / "tools"),
+        UV_TOOL_BIN_DIR=str(tmp_path / "bin"),
+        PIPX_HOME=str(tmp_path / "tools"),
+        PIPX_BIN_DIR=str(tmp_path / "bin"),
+        PIPX_MAN_DIR=str(tmp_path / "man"),
+        PIPX_DEFAULT_BACKEND="uv",
+        PIPX_DEFAULT_PYTHON=sys.executable,
+        HEADRACE_HOME=str(tmp_path / "home"),
+    )
+    done = subprocess.run(
+        [*tool.split(), "install", str(wheel)],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    if "network was disabled" in done.stderr:
+        pytest.skip("the cache of uv lacks a package: make setup-dev with uv")
+    assert done.returncode == 0, done.stderr
+    assert [each.name for each in (tmp_path / "bin").iterdir()] == ["headrace"]
+    for words, said in (
+        (["--version"], f"headrace {__version__}"),
+        (["config", "show"], "coinbase_url"),
+    ):
+        answer = subprocess.run(
+            [tmp_path / "bin/headrace", *words],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert said in answer.stdout
 
 
 def test_the_folder_for_the_path_of_workers(scripts: Path) -> None:
