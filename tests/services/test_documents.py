@@ -243,7 +243,17 @@ def test_settings(world: World, tmp_path: Path) -> None:
 
 
 def test_leases(world: World, tmp_path: Path) -> None:
-    world.run("leases", tmp_path, given={"lease list": "headrace ingest BTC-USD"})
+    name = (
+        f"$(headrace lease list --json | {sys.executable} -c "
+        "'import json, sys; print(json.load(sys.stdin)[\"leases\"][0][\"name\"])')"
+    )
+    said = world.run(
+        "leases",
+        tmp_path,
+        stand_ins={"coinbase/BTC-USD@2b302a8e:ingest": name},
+        given={"lease list": "headrace ingest BTC-USD"},
+    )
+    assert re.search(r"coinbase/BTC-USD@[0-9a-f]{8}:ingest is not held", said)
 
 
 def test_quota(world: World, tmp_path: Path) -> None:
