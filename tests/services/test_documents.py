@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,7 +33,7 @@ from tests.services_fixtures import (
     moto_url,
     seaweed_url,
 )
-from tests.support.documents import DOCS, PROJECT, pages_with_commands, script_of
+from tests.support.documents import DOCS, PROJECT, blocks_of, pages_with_commands, script_of
 from tests.support.forward_proxy import forward_proxy, make_certificate, tls_in_front
 from tests.support.looker import SECRET
 from tests.support.receivers import Hook, mail_server, receiving
@@ -188,9 +189,21 @@ def world(
         )
 
 
-def keys_in(text: str) -> set[str]:
-    """The fields that a description of a JSON document names."""
-    return set(re.findall(r'"(\w+)"[:,}]', text))
+def answer_in(said: str) -> dict[str, Any]:
+    """The JSON document that a command of a page printed."""
+    [answer] = [json.loads(line) for line in said.splitlines() if line.startswith('{"')]
+    assert isinstance(answer, dict)
+    return answer
+
+
+def undocumented(page: str, answer: dict[str, Any]) -> set[str]:
+    """The fields of a JSON document, and of what is listed in it, that a page does not describe."""
+    [described] = [
+        each.text for each in blocks_of(DOCS / f"{page}.md") if each.text.startswith('{"run"')
+    ]
+    rows = [row for listed in answer.values() if isinstance(listed, list) for row in listed]
+    fields = {*answer, *(field for row in rows for field in row)}
+    return fields - set(re.findall(r'"(\w+)"', described))
 
 
 def test_the_tutorial(tmp_path: Path) -> None:
@@ -214,10 +227,12 @@ def test_products(world: World, tmp_path: Path) -> None:
 def test_audit(world: World, tmp_path: Path) -> None:
     said = world.run("audit", tmp_path)
     assert said.count("complete and sound") >= 6
+    assert undocumented("audit", answer_in(said)) == set()
 
 
 def test_checks(world: World, tmp_path: Path) -> None:
-    world.run("checks", tmp_path)
+    said = world.run("checks", tmp_path)
+    assert undocumented("checks", answer_in(said)) == set()
 
 
 def test_checkpoints(world: World, tmp_path: Path) -> None:
@@ -245,7 +260,7 @@ def test_settings(world: World, tmp_path: Path) -> None:
 def test_leases(world: World, tmp_path: Path) -> None:
     name = (
         f"$(headrace lease list --json | {sys.executable} -c "
-        "'import json, sys; print(json.load(sys.stdin)[\"leases\"][0][\"name\"])')"
+        '\'import json, sys; print(json.load(sys.stdin)["leases"][0]["name"])\')'
     )
     said = world.run(
         "leases",
@@ -349,14 +364,21 @@ def test_sot(world: World, tmp_path: Path) -> None:
 
 
 def test_requests(world: World, tmp_path: Path) -> None:
-    world.run(
+    said = world.run(
         "requests",
         tmp_path,
         stand_ins={
             "https://api.example.com": world.keyed.url,
-            "key-1,key-2\n": ",".join(key.get_secret_value() for key in make_keys(2)) + "\n",
+            "/orders": "/api/request",
+            "/accounts": "/api/request",
+            "=key-1,key-2": "=" + ",".join(key.get_secret_value() for key in make_keys(2)),
             "8082": str(free_port()),
         },
+    )
+    assert re.search(
+        r"\d+ s: \d+ successes, \d+ failures, \d+ expired, [\d.]+/s, latency mean \d+ ms "
+        r"p99 \d+ ms, queue \d+, dead letters \d+, graveyard 0",
+        said,
     )
 
 

@@ -71,7 +71,9 @@ def script_of(
         [before] = [n for n, block in enumerate(blocks) if words in block] or [None]
         assert before is not None, f"{page.name} has no block with {words}"
         blocks[before] = f"{commands}\n{blocks[before]}"
-    return "".join(["set -euo pipefail\ntrap 'jobs -p | xargs -r kill || true' EXIT\nset -x\n", *blocks])
+    return "".join(
+        ["set -euo pipefail\ntrap 'jobs -p | xargs -r kill || true' EXIT\nset -x\n", *blocks]
+    )
 
 
 def _commands(page: Path) -> list[str]:
