@@ -9,9 +9,13 @@ from __future__ import annotations
 
 import sys
 import tempfile
+from io import StringIO
+from math import ceil
 from pathlib import Path
 
 from playwright.sync_api import Page
+from rich.console import Console
+from rich.text import Text
 
 PROJECT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(PROJECT))
@@ -93,6 +97,7 @@ def pictures_of_a_run(server: Server, ui: PrefectPages, run_id: str) -> None:
     """The graph while it runs and at the end, and what the run leaves."""
     wait_until(lambda: server.run(run_id)["state_type"] == "RUNNING", 60, "the start")
     wait_until(lambda: progress(server, run_id) > 40, 60, "some chunks")
+    top = server.command("top", "--once").stdout
     show(server, ui, run_id, "progress", height=420)
     ended = server.ended(run_id)
     assert ended["state_type"] == "COMPLETED", ended["state"]
@@ -103,9 +108,11 @@ def pictures_of_a_run(server: Server, ui: PrefectPages, run_id: str) -> None:
     graph.widen(4)
     graph.expand(graph.bars()[-1])
     graph.move(graph.bars()[0], 160, 70)
-    picture(ui.page, "graph")
+    # Beyond the end of the run there is nothing to see.
+    picture(ui.page, "graph", shown_width=760)
     show(server, ui, run_id, "coverage", width=1500, height=520)
     show(server, ui, run_id, "summary", height=700)
+    picture_of_a_terminal(ui.page, "headrace top", top)
 
 
 def progress(server: Server, run_id: str) -> float:
@@ -123,12 +130,27 @@ def show(server: Server, ui: PrefectPages, run_id: str, name: str, **size: int) 
     picture(ui.page, name, **size)
 
 
-def picture(page: Page, name: str, *, width: int = 1280, height: int = 800) -> None:
-    """Save what the page shows in a window of that size."""
+def picture_of_a_terminal(page: Page, title: str, said: str) -> None:
+    """What a command said, as a terminal shows it; the picture has the name of its last word."""
+    width = max(map(len, said.splitlines()))
+    console = Console(record=True, width=width, file=StringIO())
+    console.print(Text(said))
+    page.set_content(console.export_svg(title=title))
+    box = page.locator("svg").bounding_box()
+    assert box
+    name = title.split()[-1]
+    picture(page, name, width=ceil(box["width"]) + 16, height=ceil(box["height"]) + 16)
+
+
+def picture(
+    page: Page, name: str, *, width: int = 1280, height: int = 800, shown_width: int | None = None
+) -> None:
+    """Save what the page shows in a window of that size, or the left of it."""
     page.set_viewport_size({"width": width, "height": height})
     page.wait_for_timeout(1_500)
     path = IMAGES / f"{name}.png"
-    page.screenshot(path=path)
+    clip = {"x": 0, "y": 0, "width": shown_width or width, "height": height}
+    page.screenshot(path=path, clip=clip)  # type: ignore[arg-type]
     size = path.stat().st_size
     if size > LARGEST_BYTES:
         raise SystemExit(f"{path} has {size:,} bytes; at most {LARGEST_BYTES:,} are wanted")
