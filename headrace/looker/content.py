@@ -13,12 +13,22 @@ group           /groups                           pages     list
 permission_set  /permission_sets                  one       list
 model_set       /model_sets                       one       list
 role            /roles/search                     pages     list
+group_hierarchy /groups/search/with_hierarchy     pages     list
+user_attribute  /user_attributes                  one       list
+group_attribute_value
+                /user_attributes (their ids)      one       two requests per attribute
+user_attribute_value
+                /users (their ids)                pages     one request per user
 folder          /folders                          one       list
+folder_access   /folders (ids of their metadata)  one       one request per folder, two for one
+                                                            that does not inherit
+connection      /connections (what is no secret)  one       list
 lookml_model    /lookml_models                    pages     list
 explore         /lookml_models (their explores)   pages     one request per explore
 look            /looks/search                     pages     one request per look (the query)
 dashboard       /dashboards/search                pages     list
                 /dashboards/lookml/search         pages     list (the LookML text)
+alert           /alerts/search?all_owners=true    pages     list
 board           /boards                           one       list
 scheduled_plan  /scheduled_plans?all_users=true   one       list
 merge_query     named by tiles of dashboards      none      one request per merged query
@@ -27,6 +37,9 @@ query           named by merged queries           none      one request per quer
 
 Queries and merged queries cannot be listed and never change: Looker gives a changed one a new id,
 and an identical one the id of the one that is there. So each is fetched once.
+
+What stands in answers of its own (values of attributes, access to folders) is put together as one
+body; see `headrace.looker.parts`.
 """
 
 from __future__ import annotations
@@ -55,6 +68,8 @@ class Listing:
         restorable: whether an element is a whole body; if not, each item costs a request.
         params: other query parameters.
         within: the elements are parents, and the items stand in this array of theirs.
+        id_field: the field of an element that is the item's id, if it is none of the type's own;
+            an element without it has no such item.
     """
 
     name: str
@@ -64,6 +79,7 @@ class Listing:
     restorable: bool = True
     params: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
     within: str = ""
+    id_field: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +90,8 @@ class Content:
         type: its name everywhere: in the vault, in options, in file names.
         listings: together they name every item of the type.
         one: path of a single item, with `{id}`; for an explore `{model}` and `{name}`.
+        params: query of that request.
+        parts: a single item is put together from several answers, see `headrace.looker.parts`.
         id_fields: the fields of a body that make the id, in the order of trial; several names
             joined by `::` are all needed.
         name_fields: the field that a person would call it by, in the order of trial.
@@ -86,6 +104,8 @@ class Content:
     type: str
     listings: tuple[Listing, ...]
     one: str
+    params: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
+    parts: bool = False
     id_fields: tuple[str, ...] = ("id",)
     name_fields: tuple[str, ...] = ("name",)
     owner_fields: tuple[str, ...] = ()
@@ -113,6 +133,20 @@ def _escaped(text: str) -> str:
     return escaped.replace(".", "%2E") if set(text) == {"."} else escaped
 
 
+#: What a connection is known by. User names, parameters of drivers and statements are not asked
+#: for: people write passwords into them.
+CONNECTION_FIELDS = (
+    "name", "dialect_name", "host", "port", "database", "schema", "tmp_db_name", "tmp_db_host",
+    "db_timezone", "query_timezone", "max_connections", "max_queries", "max_queries_per_user",
+    "max_billing_gigabytes", "pool_timeout", "ssl", "verify_ssl", "uses_oauth",
+    "uses_key_pair_auth", "user_db_credentials", "user_attribute_fields", "pdts_enabled",
+    "pdt_concurrency", "maintenance_cron", "cost_estimate_enabled", "connection_pooling",
+    "sql_runner_precache_tables", "sql_writing_with_info_schema", "always_retry_failed_builds",
+    "disable_context_comment", "tunnel_id", "managed", "example", "project_id",
+    "named_driver_version_requested", "has_password", "created_at", "user_id",
+)  # fmt: skip
+_OF_CONNECTION = MappingProxyType({"fields": ",".join(CONNECTION_FIELDS)})
+
 _ALL = (
     Content(
         "user",
@@ -139,19 +173,72 @@ _ALL = (
         "role", (Listing("roles", "/roles/search", sorts="id"),), "/roles/{id}", restore_rank=5
     ),
     Content(
+        "group_hierarchy",
+        (Listing("group_hierarchies", "/groups/search/with_hierarchy", sorts="id"),),
+        "/groups/{id}",
+        parts=True,
+        restore_rank=6,
+    ),
+    Content(
+        "user_attribute",
+        (Listing("user_attributes", "/user_attributes", paged=False),),
+        "/user_attributes/{id}",
+        restore_rank=7,
+    ),
+    Content(
+        "group_attribute_value",
+        (Listing("attributes_of_groups", "/user_attributes", paged=False, restorable=False),),
+        "/user_attributes/{id}/group_values",
+        parts=True,
+        name_fields=("user_attribute.name",),
+        restore_rank=8,
+    ),
+    Content(
+        "user_attribute_value",
+        (Listing("users_with_attributes", "/users", sorts="id", restorable=False),),
+        "/users/{id}/attribute_values",
+        parts=True,
+        restore_rank=9,
+    ),
+    Content(
         "folder",
         (Listing("folders", "/folders", paged=False),),
         "/folders/{id}",
         owner_fields=("creator_id",),
         folder_fields=("parent_id",),
-        restore_rank=6,
+        restore_rank=10,
+    ),
+    Content(
+        "folder_access",
+        (
+            Listing(
+                "folders_with_access",
+                "/folders",
+                paged=False,
+                restorable=False,
+                id_field="content_metadata_id",
+            ),
+        ),
+        "/content_metadata/{id}",
+        parts=True,
+        name_fields=("content_metadata.name",),
+        folder_fields=("content_metadata.folder_id",),
+        restore_rank=11,
+    ),
+    Content(
+        "connection",
+        (Listing("connections", "/connections", paged=False, params=_OF_CONNECTION),),
+        "/connections/{id}",
+        params=_OF_CONNECTION,
+        id_fields=("name",),
+        restore_rank=12,
     ),
     Content(
         "lookml_model",
         (Listing("lookml_models", "/lookml_models"),),
         "/lookml_models/{id}",
         id_fields=("name",),
-        restore_rank=7,
+        restore_rank=13,
     ),
     Content(
         "explore",
@@ -159,8 +246,8 @@ _ALL = (
         "/lookml_models/{model}/explores/{name}",
         id_fields=("model_name::name", "id"),
     ),
-    Content("query", (), "/queries/{id}", restore_rank=8, named_by="merge_query"),
-    Content("merge_query", (), "/merge_queries/{id}", restore_rank=9, named_by="dashboard"),
+    Content("query", (), "/queries/{id}", restore_rank=14, named_by="merge_query"),
+    Content("merge_query", (), "/merge_queries/{id}", restore_rank=15, named_by="dashboard"),
     Content(
         "look",
         (Listing("looks", "/looks/search", sorts="id", restorable=False),),
@@ -168,7 +255,7 @@ _ALL = (
         name_fields=("title",),
         owner_fields=("user_id",),
         folder_fields=("folder_id", "folder.id", "space.id"),
-        restore_rank=10,
+        restore_rank=16,
     ),
     Content(
         "dashboard",
@@ -181,7 +268,15 @@ _ALL = (
         name_fields=("title",),
         owner_fields=("user_id",),
         folder_fields=("folder_id", "folder.id", "space.id"),
-        restore_rank=11,
+        restore_rank=17,
+    ),
+    Content(
+        "alert",
+        (Listing("alerts", "/alerts/search", params=MappingProxyType({"all_owners": "true"})),),
+        "/alerts/{id}",
+        name_fields=("custom_title",),
+        owner_fields=("owner_id",),
+        restore_rank=18,
     ),
     Content(
         "board",
@@ -189,7 +284,7 @@ _ALL = (
         "/boards/{id}",
         name_fields=("title",),
         owner_fields=("user_id",),
-        restore_rank=12,
+        restore_rank=19,
     ),
     Content(
         "scheduled_plan",
@@ -204,7 +299,7 @@ _ALL = (
         "/scheduled_plans/{id}",
         name_fields=("name", "title"),
         owner_fields=("user_id", "user.id"),
-        restore_rank=13,
+        restore_rank=20,
     ),
 )
 

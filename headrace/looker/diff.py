@@ -205,23 +205,28 @@ def _compare(path: str, before: Any, after: Any, volatile: bool) -> Iterator[Cha
 def _compare_arrays(
     path: str, before: list[Any], after: list[Any], volatile: bool
 ) -> Iterator[Change]:
-    old, new = _by_id(before), _by_id(after)
-    if old is None or new is None:
-        for at in range(max(len(before), len(after))):
-            was = before[at] if at < len(before) else MISSING
-            now = after[at] if at < len(after) else MISSING
-            yield from _compare(f"{path}[{at}]", was, now, volatile)
-        return
-    for key in {**old, **new}:
-        inner = f"{path}[id={key}]"
-        yield from _compare(inner, old.get(key, MISSING), new.get(key, MISSING), volatile)
+    for name in _IDS:
+        old, new = _by_field(before, name), _by_field(after, name)
+        if old is not None and new is not None:
+            for key in {**old, **new}:
+                inner = f"{path}[{name}={key}]"
+                yield from _compare(inner, old.get(key, MISSING), new.get(key, MISSING), volatile)
+            return
+    for at in range(max(len(before), len(after))):
+        was = before[at] if at < len(before) else MISSING
+        now = after[at] if at < len(after) else MISSING
+        yield from _compare(f"{path}[{at}]", was, now, volatile)
 
 
-def _by_id(elements: list[Any]) -> dict[str, Any] | None:
+#: Fields that name an element of an array; values of users have no id of their own.
+_IDS = ("id", "user_attribute_id")
+
+
+def _by_field(elements: list[Any], name: str) -> dict[str, Any] | None:
     """The elements by their ids, if all have one of their own."""
     found = {
-        str(each["id"]): each
+        str(each[name]): each
         for each in elements
-        if isinstance(each, dict) and isinstance(each.get("id"), str | int)
+        if isinstance(each, dict) and isinstance(each.get(name), str | int)
     }
     return found if len(found) == len(elements) else None

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 from headrace.errors import HeadraceError
 from headrace.looker.client import NotFound
 from headrace.looker.content import CONTENT, TYPES, Content, Listing
+from headrace.looker.elements import elements_of
 from headrace.looker.exceptions import ItemRefused
-from headrace.looker.extract.pages import elements_of, explore_ids, id_of, listed_elements
+from headrace.looker.extract.pages import explore_ids, id_of, listed_elements
 from headrace.looker.named import named_ids
 from headrace.looker.vault import Item, Vault, item_of
 from headrace.stopping import STOP, StopEvent
@@ -125,7 +126,7 @@ class Comparison:
                         yield from self._compared(item)
                 continue
             for named in listed_elements(body, about):
-                found = explore_ids(named) if listing.within else [id_of(content, named)]
+                found = explore_ids(named) if listing.within else [id_of(content, named, listing)]
                 for item_id in found:
                     if item_id is not None and item_id not in shown:
                         shown.add(item_id)

@@ -25,6 +25,7 @@ from headrace.looker.client.connection import LookerConnection
 from headrace.looker.client.transport import Call, SdkTransport
 from headrace.looker.content import Listing, content_of
 from headrace.looker.exceptions import AppError
+from headrace.looker.parts import put_together
 from headrace.metrics.requests import ClientStats
 from headrace.quota import Gate
 from headrace.stopping import StopEvent
@@ -237,14 +238,16 @@ class LookerClient:
     def item(
         self, type_: str, item_id: str, *, fields: str = "", call: Call | None = None
     ) -> bytes:
-        """The body of one item.
+        """The body of one item; of one that several answers make up, all of it.
 
         Raises: see `SdkTransport.request`.
         """
         call = call or Call(about=f"{type_} {item_id}", type=type_)
-        return self.ask(
-            content_of(type_).item_path(item_id), {"fields": fields} if fields else {}, call
-        )
+        content = content_of(type_)
+        if content.parts:
+            return put_together(content, item_id, lambda path, query: self.ask(path, query, call))
+        query = {"fields": fields} if fields else content.params
+        return self.ask(content.item_path(item_id), query, call)
 
     def ask(
         self, path: str, query: Mapping[str, str] | None = None, call: Call | None = None

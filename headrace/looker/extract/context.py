@@ -10,8 +10,8 @@ from datetime import UTC, datetime, timedelta
 
 from headrace.looker.client import Call, LookerClient, NotFound
 from headrace.looker.content import content_of
+from headrace.looker.elements import elements_of
 from headrace.looker.exceptions import UnknownFolder
-from headrace.looker.extract.pages import elements_of
 from headrace.looker.extract.report import RangeReceipt
 from headrace.looker.extract.request import ExtractRequest
 from headrace.looker.extract.writer import Writer

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from headrace.errors import HeadraceError
 from headrace.looker.client import AppError, Call
 from headrace.looker.content import Content, Listing
+from headrace.looker.elements import elements_of
 from headrace.looker.exceptions import ItemRefused, ListingShifts
 from headrace.looker.extract.context import Context
 from headrace.looker.extract.items import ItemFetcher
@@ -18,7 +19,6 @@ from headrace.looker.extract.pages import (
     ListedElement,
     ReadPage,
     bridges,
-    elements_of,
     explore_ids,
     id_of,
     light_fields,
@@ -309,12 +309,14 @@ class ListingReader:
         seen: list[str] = []
         todo: list[str] = []
         for at, named in enumerate(found):
-            item_id = id_of(self.content, named)
+            item_id = id_of(self.content, named, self.scope.listing)
             if self.scope.listing.within:
                 elements.append(str(named.name))
                 ids = explore_ids(named)
                 seen += ids
                 todo += ids
+            elif item_id is None and self.scope.listing.id_field:
+                elements.append(f"-{start + at}")  # the folder of LookML has no access of its own
             elif item_id is None:
                 place = f"{self.scope.key}:{start + at}"
                 said = "a listing names an element without an id"
@@ -374,7 +376,7 @@ class ListingReader:
         found = listed_elements(
             self._asked(start, self.context.stop, fields=names), self._name(start)
         )
-        ids = [id_of(self.content, named) for named in found]
+        ids = [id_of(self.content, named, self.scope.listing) for named in found]
         whole = [item_id for item_id in ids if item_id is not None]
         self.shown.update(whole)
         for item_id in whole:

@@ -1,6 +1,4 @@
-"""The pages of a listing: their elements, what an element says of itself, and how pages join.
-
-Elements are kept as the server sent them, byte for byte.
+"""The pages of a listing: what an element says of itself, and how pages join.
 
 A page begins at a multiple of its size and asks for one element more than that: the first of the
 next one. Where the two agree nothing has moved between the two requests; so, by induction, every
@@ -23,8 +21,6 @@ from headrace.looker.vault import Page, Vault
 from headrace.looker.vault.items import id_text, server_time, shown
 from headrace.wire.exceptions import BadAnswer
 
-_ELEMENTS = msgspec.json.Decoder(list[msgspec.Raw])
-
 
 class ListedElement(msgspec.Struct):
     """What a listing says of an element without its body."""
@@ -36,55 +32,11 @@ class ListedElement(msgspec.Struct):
     updated_at: Any = None
     deleted_at: Any = None
     folder_id: Any = None
+    content_metadata_id: Any = None
     explores: list[dict[str, Any]] | None = None
 
 
 _NAMED = msgspec.json.Decoder(list[ListedElement])
-
-
-def elements_of(body: bytes, about: str) -> list[bytes]:
-    """The elements of a JSON array as they stand in it, byte for byte.
-
-    Raises:
-        BadAnswer: the body is no array: `null`, an object, HTML, nothing, half an array.
-    """
-    try:
-        return [bytes(element) for element in _ELEMENTS.decode(body)]
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        return _slowly(body, about, error)
-
-
-def _slowly(body: bytes, about: str, error: Exception) -> list[bytes]:
-    """For arrays that the fast parser does not take: text with bytes that are not Unicode."""
-    text = body.decode("utf-8", "surrogateescape")
-    decoder = json.JSONDecoder()
-    refusal = BadAnswer(f"the body is no list ({error})", product=about, status=200)
-    at = _skipped(text, 0)
-    if text[at : at + 1] != "[":
-        raise refusal from error
-    found: list[bytes] = []
-    at = _skipped(text, at + 1)
-    ended = text[at : at + 1] == "]"
-    while not ended:
-        try:
-            _value, end = decoder.raw_decode(text, at)
-        except (ValueError, RecursionError):
-            raise refusal from error
-        found.append(text[at:end].encode("utf-8", "surrogateescape"))
-        at = _skipped(text, end)
-        ended = text[at : at + 1] == "]"
-        if not ended and text[at : at + 1] != ",":
-            raise refusal from error
-        at = at if ended else _skipped(text, at + 1)
-    if _skipped(text, at + 1) != len(text):
-        raise refusal from error
-    return found
-
-
-def _skipped(text: str, at: int) -> int:
-    while text[at : at + 1] in (" ", "\t", "\r", "\n") and at < len(text):
-        at += 1
-    return at
 
 
 def listed_elements(body: bytes, about: str) -> list[ListedElement]:
@@ -107,9 +59,9 @@ def listed_elements(body: bytes, about: str) -> list[ListedElement]:
             ) from error
 
 
-def id_of(content: Content, named: ListedElement) -> str | None:
+def id_of(content: Content, named: ListedElement, listing: Listing) -> str | None:
     """The id of an element of a listing; None if it has none."""
-    for name in content.id_fields:
+    for name in (listing.id_field,) if listing.id_field else content.id_fields:
         if SEPARATOR not in name:
             found = id_text(getattr(named, name, None))
             if found is not None:
@@ -123,6 +75,8 @@ def light_fields(content: Content, listing: Listing) -> str:
         return f"name,{listing.within}(name)"
     if content.type == "lookml_model":
         return "name"
+    if content.parts:
+        return listing.id_field or "id"
     return "id,dashboard_id,title,name,updated_at,deleted_at,folder_id"
 
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from headrace.looker.client import NotFound
-from headrace.looker.content import content_of
 from headrace.looker.restore.fields import Fields, known_only
 from headrace.looker.vault import id_text
 from headrace.wire.exceptions import BadAnswer, RequestRefused
@@ -34,7 +33,7 @@ class Api:
     def item(self, type_: str, item_id: str) -> bytes | None:
         """The body of an item; None if there is none."""
         try:
-            return self.client.ask(content_of(type_).item_path(item_id))
+            return self.client.item(type_, item_id)
         except NotFound:
             return None
 

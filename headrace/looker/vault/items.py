@@ -1,9 +1,9 @@
 """From the bytes of one body to the row that stands for it.
 
-The body is kept as it came, to the byte. What is read out of it here only serves to find and show
-it. Text that SQLite cannot keep (a lone surrogate, which JSON can carry) is shown in a marked form,
-`\\ud83d`; the body keeps the real one. An id of that kind is refused, since it is a key. Times are
-kept in one form, whatever form Looker writes them in.
+The body is kept as it came, to the byte, unless it holds a secret. What is read out of it here only
+serves to find and show it. Text that SQLite cannot keep (a lone surrogate, which JSON can carry) is
+shown in a marked form, `\\ud83d`; the body keeps the real one. An id of that kind is refused, since
+it is a key. Times are kept in one form, whatever form Looker writes them in.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import msgspec
 
 from headrace.looker.content import SEPARATOR, Content, content_of
 from headrace.looker.exceptions import ItemRefused
+from headrace.looker.vault.secrets import without_secrets
 
 
 class Item(NamedTuple):
@@ -66,6 +67,10 @@ class _Head(msgspec.Struct):
     personal_folder_id: Any = None
     folder: Any = None
     space: Any = None
+    owner_id: Any = None
+    custom_title: Any = None
+    content_metadata: Any = None
+    user_attribute: Any = None
     created_at: Any = None
     updated_at: Any = None
     deleted_at: Any = None
@@ -77,7 +82,7 @@ _FIELDS = _Head.__struct_fields__
 
 
 def item_of(type_: str, body: bytes, *, item_id: str | None = None) -> Item:
-    """The item that `body` is.
+    """The item that `body` is, without secrets (`headrace.looker.vault.secrets`).
 
     Args:
         type_: content type.
@@ -90,7 +95,7 @@ def item_of(type_: str, body: bytes, *, item_id: str | None = None) -> Item:
         ItemRefused: no object, unreadable, or without an id.
     """
     content = content_of(type_)
-    body = bytes(body)
+    body = without_secrets(type_, bytes(body))
     head = _head(type_, body)
     found = _id(content, head)
     if found is None and item_id is None:

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from headrace.sim.http import Reply, Request
+from headrace.sim.looker.access_api import AccessApi
 from headrace.sim.looker.library import Library, sort_key
 from headrace.sim.looker.routes import LISTS, PLURALS, ListRoute, item_key, number_of, segments
 from headrace.sim.looker.tokens import error_reply
@@ -41,7 +42,8 @@ class LookerApi:
     def __init__(self, library: Library, page_most: int | None = None) -> None:
         self._library = library
         self._page_most = page_most
-        self._writes = WriteApi(library)
+        self._access = AccessApi(library)
+        self._writes = WriteApi(library, self._access)
 
     def answer(self, request: Request) -> Answer:
         """The answer to a request that nothing went wrong with."""
@@ -56,7 +58,8 @@ class LookerApi:
         key = item_key(pieces)
         if key is not None:
             return self._one(*key, request)
-        return Answer(self._writes.read(pieces) or _missing(pieces))
+        of_access = self._access.answer(request, pieces, None)
+        return Answer(of_access or self._writes.read(pieces) or _missing(pieces))
 
     def _list(self, route: ListRoute, request: Request) -> Answer:
         query = request.query
@@ -68,6 +71,8 @@ class LookerApi:
         where = tuple((name, query[name]) for name in _FILTERS if name in query)
         if route.kind == "scheduled_plan" and query.get("all_users") != "true":
             where = (("user_id", query.get("user_id", _CALLER)),)
+        if route.kind == "alert" and query.get("all_owners") != "true":
+            where = (("owner_id", _CALLER),)
         ids = self._library.page(
             route.kind,
             start,

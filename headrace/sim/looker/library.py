@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from headrace.sim.exceptions import SpecError
+from headrace.sim.looker.access import BASES, Access, metadata_id
 from headrace.sim.looker.bodies import body_of, padded
 
 if TYPE_CHECKING:
@@ -81,6 +82,7 @@ class Library:
         self._changes = 0
         self._found: dict[tuple[str, bool, Filters], tuple[int, list[str]]] = {}
         self._made = 0
+        self._access = Access(self.body)
         for shelf in self._shelves.values():
             shelf.last = max((int(i) for i in shelf.order if i.isdecimal()), default=0)
         for number in range(settings.counts["merge_query"]):
@@ -89,8 +91,9 @@ class Library:
     def ids(self, kind: str, *, trash: bool = False) -> list[str]:
         """Ids in the order of `sorts=id`; of what is listed, or of what is in the trash."""
         with self._lock:
-            shelf = self._shelf(kind)
-            return [i for i in shelf.order if (i in shelf.trash) is trash]
+            shelf = self._shelf(BASES.get(kind, kind))
+            found = [i for i in shelf.order if (i in shelf.trash) is trash]
+            return self._access.ids(kind, found) if kind in BASES else found
 
     def page(
         self,
@@ -111,6 +114,7 @@ class Library:
             where: fields with the text they must have.
         """
         with self._lock:
+            kind = BASES.get(kind, kind)
             shelf = self._shelf(kind)
             plain = not shelf.trash and not trash and not where
             ids = shelf.order if plain else self._filtered(kind, where, trash=trash)
@@ -136,6 +140,8 @@ class Library:
             if kind in LOOSE_KINDS:
                 found = self.loose(LOOSE_KINDS[kind]).get(item_id)
                 return None if found is None else _encoded(found)
+            if kind in BASES:
+                return self._access.body(kind, item_id)
             shelf = self._shelf(kind)
             return self._body(kind, item_id) if _holds(shelf.order, item_id) else None
 
@@ -148,7 +154,7 @@ class Library:
                 named = {item_id: self.body(type_, item_id) for item_id in self._named(type_)}
                 return {item_id: body for item_id, body in named.items() if body is not None}
             return {
-                item_id: self._body(kind, item_id)
+                item_id: self.body(kind, item_id) or b""
                 for kind in KINDS_OF.get(type_, (type_,))
                 for item_id in self.ids(kind)
             }
@@ -245,9 +251,13 @@ class Library:
             SpecError: there is no such item.
         """
         with self._lock:
-            shelf, body = self._shelf(kind), self.body(kind, item_id)
+            body = self.body(kind, item_id)
             if body is None:
                 raise SpecError("item", f"{kind}:{item_id}", "there is none")
+            if kind in BASES:
+                self._changes += 1
+                return self._access.edit(kind, item_id, fields)
+            shelf = self._shelf(kind)
             item = json.loads(body)
             stamp = {"updated_at": self._stamp()} if "updated_at" in item else {}
             encoded = _encoded({**item, **stamp, **fields})
@@ -275,7 +285,10 @@ class Library:
                 item_id = str(shelf.last)
             now = self._stamp()
             times = {"created_at": now, "updated_at": now} if kind in _TIMED else {}
-            identity = {} if kind == "lookml_model" else {"id": item_id}
+            identity = {} if kind in ("lookml_model", "connection") else {"id": item_id}
+            if kind == "folder":
+                identity["content_metadata_id"] = metadata_id(item_id)
+            self._access.begin_empty(kind, item_id)
             body = _encoded({**times, **fields, **identity})
             self.put(kind, item_id, body)
             return body
@@ -361,6 +374,8 @@ def _made_ids(kind: str, counts: Mapping[str, int]) -> Iterator[str]:
     match kind:
         case "lookml_model":
             yield from (f"model_{number}" for number in numbers)
+        case "connection":
+            yield from ("warehouse" if n == 1 else f"connection_{n}" for n in numbers)
         case "explore":
             models = range(1, counts["lookml_model"] + 1)
             yield from (f"model_{m}::explore_{number}" for m in models for number in numbers)

@@ -28,6 +28,10 @@ LISTS: Mapping[str, ListRoute] = {
     "users/search": ListRoute("user"),
     "groups": ListRoute("group"),
     "groups/search": ListRoute("group"),
+    "groups/search/with_hierarchy": ListRoute("group_hierarchy"),
+    "user_attributes": ListRoute("user_attribute", paged=False),
+    "alerts/search": ListRoute("alert"),
+    "connections": ListRoute("connection", paged=False),
     "permission_sets": ListRoute("permission_set", paged=False),
     "permission_sets/search": ListRoute("permission_set"),
     "model_sets": ListRoute("model_set", paged=False),
@@ -60,6 +64,9 @@ PLURALS: Mapping[str, str] = {
     "dashboards": "dashboard",
     "boards": "board",
     "scheduled_plans": "scheduled_plan",
+    "user_attributes": "user_attribute",
+    "alerts": "alert",
+    "connections": "connection",
 }
 
 
@@ -90,6 +97,21 @@ def item_key(pieces: list[str]) -> tuple[str, str] | None:
             return None
 
 
+def access_key(pieces: list[str]) -> tuple[str, str | None] | None:
+    """(kind, id) of a path of who belongs where or may see what, or None."""
+    match pieces:
+        case ["users", user, "attribute_values", *_]:
+            return "user_attribute_value", user
+        case ["user_attributes", attribute, "group_values"]:
+            return "group_attribute_value", attribute
+        case ["content_metadata", metadata]:
+            return "folder_access", metadata
+        case ["content_metadata_access", *_]:
+            return "folder_access", None
+        case _:
+            return None
+
+
 def subject_of(request: Request) -> LookerSubject:
     """What a request is about, for faults and statistics; never raises."""
     pieces = segments(request)
@@ -102,7 +124,7 @@ def subject_of(request: Request) -> LookerSubject:
             return LookerSubject("list", route.kind, offset=0)
         offset, limit = (number_of(request.query.get(name)) for name in ("offset", "limit"))
         return LookerSubject("list", route.kind, offset=offset or 0, limit=limit)
-    key = item_key(pieces)
+    key = item_key(pieces) or access_key(pieces)
     kind, item_id = key or (PLURALS.get(pieces[0]) if pieces else None, None)
     if request.method == "GET":
         return LookerSubject("item" if key else "any", kind, item_id)

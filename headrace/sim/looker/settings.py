@@ -73,6 +73,9 @@ DEFAULT_COUNTS: Mapping[str, int] = {
     "lookml_dashboard": 3,
     "board": 3,
     "scheduled_plan": 5,
+    "user_attribute": 3,
+    "alert": 3,
+    "connection": 2,
     "merge_query": 0,
 }
 _MOST = 1_000_000

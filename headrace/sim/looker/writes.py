@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from headrace.sim.http import Reply, Request
+from headrace.sim.looker.access_api import AccessApi
+from headrace.sim.looker.alerts import alert_problems, remove_alerts
 from headrace.sim.looker.library import Library
 from headrace.sim.looker.routes import PLURALS, item_key
 from headrace.sim.looker.tokens import error_reply
@@ -29,6 +31,8 @@ _REQUIRED: Mapping[str, tuple[str, ...]] = {
     "dashboard": ("title", "folder_id"),
     "board": ("title",),
     "scheduled_plan": ("name",),
+    "user_attribute": ("name", "label", "type"),
+    "alert": ("field", "destinations", "comparison_type", "threshold", "cron"),
 }
 #: Fields that must name something that exists, and its kind.
 _REFERENCES: Mapping[str, str] = {
@@ -40,6 +44,7 @@ _REFERENCES: Mapping[str, str] = {
     "parent_id": "folder",
     "dashboard_id": "dashboard",
     "look_id": "look",
+    "owner_id": "user",
 }
 #: Fields that must name something that is no content of its own, and where it is kept.
 _LOOSE: Mapping[str, str] = {"query_id": "queries", "merge_result_id": "merge_queries"}
@@ -52,6 +57,7 @@ _UNIQUE: Mapping[str, tuple[str, ...]] = {
     "folder": ("name", "parent_id"),
     "look": ("title", "folder_id"),
     "dashboard": ("title", "folder_id"),
+    "user_attribute": ("name",),
 }
 #: Parts of a dashboard or board, by the path that makes them: where they stand in the whole.
 _PARTS: Mapping[str, tuple[str, str, str]] = {
@@ -65,8 +71,9 @@ _PARTS: Mapping[str, tuple[str, str, str]] = {
 class WriteApi:
     """Everything but GET, over a library."""
 
-    def __init__(self, library: Library) -> None:
+    def __init__(self, library: Library, access: AccessApi) -> None:
         self._library = library
+        self._access = access
 
     def read(self, pieces: list[str]) -> Reply | None:
         """A GET of what is no content of its own; None if there is nothing of the kind."""
@@ -83,6 +90,11 @@ class WriteApi:
             fields = json.loads(request.body) if request.body else {}
         except ValueError:
             return error_reply(400, "The body is no JSON", request.method.lower(), pieces[0])
+        if (of_access := self._access.answer(request, pieces, fields)) is not None:
+            return of_access
+        if request.method != "DELETE" and pieces[:1] == ["connections"]:
+            # Nothing here needs to make one: its secrets are in no vault.
+            return error_reply(404, "Not found", request.method.lower(), "connections")
         match request.method, pieces:
             case "POST", [plural] if plural in PLURALS:
                 return self._create(PLURALS[plural], plural, fields)
@@ -98,13 +110,11 @@ class WriteApi:
                 return self._of_user(user, credentials, fields)
             case "POST", ["groups", group, "users"]:
                 return self._join(group, fields)
-            case "PUT", ["roles", _role, ("groups" | "users")]:
-                return _json(fields)
             case "PATCH", ["dashboard_layout_components", component_id]:
                 return self._move(component_id, fields)
             case _, [("queries" | "merge_queries"), _]:
                 return error_reply(404, "Not found", request.method.lower(), "/".join(pieces))
-            case "PATCH", _ if key := item_key(pieces):
+            case ("PATCH", _) | ("PUT", ["alerts", _]) if key := item_key(pieces):
                 return self._update(*key, pieces[0], fields)
             case "DELETE", [part, part_id] if part in _PARTS:
                 return self._delete_part(part, part_id)
@@ -135,6 +145,8 @@ class WriteApi:
             own["display_name"] = " ".join(str(name) for name in names if name)
         elif kind == "board":
             own = {**own, "board_sections": [], "section_order": []}
+        elif kind == "user_attribute":
+            own = {"is_system": False, "is_permanent": False, **own}
         elif kind == "scheduled_plan":
             own["title"] = own["name"]
         elif kind == "role":
@@ -166,6 +178,8 @@ class WriteApi:
     ) -> Reply | None:
         """A 422 that names the fields, or None."""
         problems = self._unknown(fields)
+        if kind == "alert":
+            problems += alert_problems(self._library, verb, fields)
         if verb == "post":
             problems += [
                 (name, "missing_field", f"{name} is required")
@@ -255,6 +269,8 @@ class WriteApi:
             kept = [each for each in whole.get(array, []) if str(each.get("id")) != part_id]
             if len(kept) < len(whole.get(array, [])):
                 self._library.edit(kind, item_id, **{array: kept})
+                if part == "dashboard_elements":
+                    remove_alerts(self._library, part_id)
                 return Reply(204)
         return error_reply(404, "Not found", "delete", f"{part}/:id")
 

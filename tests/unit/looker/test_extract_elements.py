@@ -5,7 +5,8 @@ import json
 import pytest
 
 from headrace.looker.content import content_of
-from headrace.looker.extract.pages import elements_of, explore_ids, id_of, listed_elements
+from headrace.looker.elements import elements_of
+from headrace.looker.extract.pages import explore_ids, id_of, listed_elements
 from headrace.wire.exceptions import BadAnswer
 
 
@@ -41,7 +42,8 @@ def test_what_is_no_list_is_refused(body):
 def test_names_are_read_whatever_the_form_of_the_id():
     dashboards = content_of("dashboard")
     found = listed_elements(b'[{"id":5},{"id":"5"},{"dashboard_id":"m::n"},{"id":null},{}]', "x")
-    assert [id_of(dashboards, named) for named in found] == ["5", "5", "m::n", None, None]
+    ids = [id_of(dashboards, named, dashboards.listings[0]) for named in found]
+    assert ids == ["5", "5", "m::n", None, None]
     [model] = listed_elements(
         json.dumps([{"name": "m", "explores": [{"name": "a"}, {}]}]).encode(), "x"
     )
