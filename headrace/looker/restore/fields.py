@@ -61,6 +61,17 @@ WRITABLE: Mapping[str, frozenset[str]] = {
     "merge_query": _names(
         "column_limit dynamic_fields pivots sorts source_queries total limit vis_config"
     ),
+    "user_attribute": _names(
+        "name label type default_value value_is_hidden user_can_view user_can_edit"
+        " hidden_value_domain_whitelist needed_for_ci_run value_for_ci_run"
+    ),
+    "alert": _names(
+        "applied_dashboard_filters comparison_type cron custom_url_base custom_url_params"
+        " custom_url_label show_custom_url custom_title dashboard_element_id description"
+        " destinations enhancements field is_disabled disabled_reason is_public"
+        " investigative_content_type investigative_content_id lookml_dashboard_id lookml_link_id"
+        " owner_id threshold time_series_condition_state"
+    ),
     "query": _names(
         "model view fields pivots fill_fields filters filter_expression sorts limit column_limit"
         " total row_total subtotals vis_config filter_config visible_ui_sections dynamic_fields"
@@ -90,6 +101,7 @@ BY_OTHERS: Mapping[str, frozenset[str]] = {
     "dashboard": _names("deleted folder dashboard_elements dashboard_filters dashboard_layouts"),
     "board": _names("board_sections section_order deleted_at"),
     "scheduled_plan": _names("user"),
+    "alert": _names("query_id"),  # that of its tile
     "dashboard_element": _names("query look dashboard_layout_id result_maker_id merge_result"),
     "board_section": _names("board_items item_order visible_item_order deleted_at"),
 }
@@ -130,6 +142,8 @@ READ_ONLY: Mapping[str, frozenset[str]] = {
     "board": _names("primary_homepage"),
     "scheduled_plan": _names("title next_run_at last_run_at content_title last_run_status"),
     "merge_query": _names("result_maker_id"),
+    "user_attribute": _names("is_system is_permanent"),
+    "alert": _names("followed followable investigative_content_title owner_display_name"),
     "query": _names("share_url expanded_share_url has_table_calculations client_id"),
     "dashboard_filter": _names("field"),
     "dashboard_element": _names(

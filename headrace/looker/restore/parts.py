@@ -82,7 +82,8 @@ class Parts:
             if (why := self._cannot_be_made(part)) is not None:
                 self._leave_out(f"tile {_title(part)!r} rests on {why}")
             else:
-                tiles[str(part.get("id"))] = self._element(new_id, part, filters)
+                tile = tiles[str(part.get("id"))] = self._element(new_id, part, filters)
+                self._ids.note_tile(str(part.get("id")), tile)
         where = places(body)
         if where:
             self._place(new_id, {tiles[tile]: p for tile, p in where.items() if tile in tiles})

@@ -150,6 +150,9 @@ def restore_failures(vault: Vault) -> list[RestoreFailure]:
     return [RestoreFailure(*row) for row in rows]
 
 
+#: Under which the state keeps what tiles of restored dashboards have become; alerts refer to them.
+TILE = "dashboard_element"
+
 #: Fields that hold the id of another item, and its type.
 _REFERENCES: Mapping[str, str] = {
     "user_id": "user",
@@ -162,9 +165,16 @@ _REFERENCES: Mapping[str, str] = {
     "dashboard_id": "dashboard",
     "merge_result_id": "merge_query",
     "query_id": "query",
+    "owner_id": "user",
+    "dashboard_element_id": TILE,
+    "investigative_content_id": "dashboard",
 }
 #: Without these the item is still what it was: its owner becomes the caller.
-_DISPENSABLE = ("user_id", "home_folder_id")
+_DISPENSABLE = ("user_id", "home_folder_id", "owner_id", "investigative_content_id")
+
+
+#: Tiles are parts: whether they are done is recorded with their dashboard.
+_OF_NO_SESSION = 0
 
 
 class Ids:
@@ -186,6 +196,10 @@ class Ids:
         if entry is not None:
             return entry.new_id
         return item_id if self.same else None
+
+    def note_tile(self, tile: str, new_id: str) -> None:
+        """A tile of the vault was made there."""
+        self._state.record(_OF_NO_SESSION, TILE, tile, new_id, b"", complete=True)
 
     def new(self, type_: str, item_id: object) -> str:
         """The id there.

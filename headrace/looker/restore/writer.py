@@ -28,6 +28,8 @@ _PATHS: Mapping[str, str] = {
     "dashboard": "/dashboards",
     "board": "/boards",
     "scheduled_plan": "/scheduled_plans",
+    "user_attribute": "/user_attributes",
+    "alert": "/alerts",
 }
 #: What a person would know it by, within which Looker keeps it unique, or we look for it.
 _NATURAL: Mapping[str, tuple[str, ...]] = {
@@ -40,6 +42,14 @@ _NATURAL: Mapping[str, tuple[str, ...]] = {
     "dashboard": ("title", "folder_id"),
     "board": ("title",),
     "scheduled_plan": ("name", "dashboard_id", "look_id"),
+    "user_attribute": ("name",),
+    "alert": ("custom_title", "dashboard_element_id", "cron"),
+}
+#: What has no search for a name, and where all of it is listed.
+_LISTED: Mapping[str, tuple[str, Mapping[str, str]]] = {
+    "scheduled_plan": ("/scheduled_plans", {"all_users": "true"}),
+    "user_attribute": ("/user_attributes", {}),
+    "alert": ("/alerts/search", {"all_owners": "true"}),
 }
 _FOUND_AT_MOST = "100"
 #: How Looker refuses a value.
@@ -169,8 +179,8 @@ class Writer:
             return None  # made once more, an identical one is the one that is there
         wanted = {name: fields.get(name) for name in _NATURAL[type_]}
         query = {name: str(v) for name, v in wanted.items() if v is not None}
-        if type_ == "scheduled_plan":
-            found = self._api.get("/scheduled_plans", {"all_users": "true"})
+        if type_ in _LISTED:
+            found = self._api.get(*_LISTED[type_])
         else:
             found = self._search(f"{_PATHS[type_]}/search", query)
         for each in found:
