@@ -124,10 +124,11 @@ class Content:
         one = self.one
         if self.type == "dashboard" and name:
             one = "/dashboards/lookml/{id}"
-        return one.format(id=_escaped(item_id), model=_escaped(model), name=_escaped(name))
+        return one.format(id=escaped(item_id), model=escaped(model), name=escaped(name))
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
+    """An id as a segment of a path: it may hold anything."""
     # Dots too: a client or a proxy would resolve a segment of dots.
     escaped = quote(text, safe="", errors="surrogatepass")
     return escaped.replace(".", "%2E") if set(text) == {"."} else escaped

@@ -28,7 +28,7 @@ from headrace.wire.exceptions import BadAnswer
 Ask = Callable[[str, Mapping[str, str]], bytes]
 
 #: How `source` begins where a value is not the user's own (API 4.0 has no list of its values).
-INHERITED = ("group", "default", "system")
+_INHERITED = ("group", "default", "system")
 
 
 def put_together(content: Content, item_id: str, ask: Ask) -> bytes:
@@ -68,7 +68,7 @@ def _user_values(path: str, item_id: str, ask: Ask) -> bytes:
 
 
 def _is_inherited(value: bytes, about: str) -> bool:
-    return str(_object(value, about)[1].get("source")).casefold().startswith(INHERITED)
+    return str(_object(value, about)[1].get("source")).casefold().startswith(_INHERITED)
 
 
 def _folder_access(path: str, item_id: str, ask: Ask) -> bytes:

@@ -24,12 +24,12 @@ from headrace.stopping import StopEvent
 EMPTY = {
     "user": 0, "group": 0, "permission_set": 0, "model_set": 0, "role": 0, "folder": 1,
     "lookml_model": 0, "explore": 0, "look": 0, "dashboard": 0, "lookml_dashboard": 0, "board": 0,
-    "scheduled_plan": 0, "merge_query": 0,
+    "scheduled_plan": 0, "merge_query": 0, "user_attribute": 0, "alert": 0, "connection": 2,
 }  # fmt: skip
 SMALL = {
     "user": 10, "group": 2, "permission_set": 2, "model_set": 1, "role": 2, "folder": 8,
     "lookml_model": 2, "explore": 1, "look": 4, "dashboard": 6, "lookml_dashboard": 1, "board": 2,
-    "scheduled_plan": 2,
+    "scheduled_plan": 2, "user_attribute": 2, "alert": 3, "connection": 2,
 }  # fmt: skip
 #: What the server works out itself, or gives anew.
 _ITS_OWN = frozenset(
@@ -39,13 +39,17 @@ _ITS_OWN = frozenset(
         "built_in", "all_access", "is_personal", "child_count", "creator_id", "folder", "user",
         "permission_set", "model_set", "dashboard_layouts", "section_order", "deleted",
         "deleted_at", "is_disabled", "board_section_id", "query_slug", "result_maker_id",
+        "content_metadata_id", "inheriting_id", "dashboard_element_id",
+        "owner_display_name", "followed", "followable", "investigative_content_title",
     }
 )  # fmt: skip
 _REFERENCES = {
     "user_id": "user", "folder_id": "folder", "parent_id": "folder", "look_id": "look",
     "dashboard_id": "dashboard", "permission_set_id": "permission_set",
     "model_set_id": "model_set", "group_ids": "group", "role_ids": "role",
-    "merge_result_id": "merge_query", "query_id": "query",
+    "merge_result_id": "merge_query", "query_id": "query", "group_id": "group",
+    "parent_group_ids": "group", "user_attribute_id": "user_attribute", "owner_id": "user",
+    "investigative_content_id": "dashboard",
 }  # fmt: skip
 
 
@@ -92,10 +96,14 @@ def _meaning(value: Any, new_ids: Mapping[tuple[str, str], str]) -> Any:
         return [_meaning(each, new_ids) for each in value]
     if not isinstance(value, dict):
         return value
+    if "dialect_name" in value:
+        return value["name"]  # a connection is known by its name
     kept: dict[str, Any] = {}
     for name, inner in value.items():
         if name in _ITS_OWN or (name == "slug" and "view" in value):  # that of a query
             continue
+        if name == "parent_id" and "inherits" in value:
+            continue  # of content metadata
         if name == "query_id" and "merge_fields" not in value:
             continue  # the query itself stands beside it
         type_ = _REFERENCES.get(name)

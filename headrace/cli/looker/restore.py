@@ -59,7 +59,7 @@ def restore(
         bool,
         typer.Option(
             "--enable-schedules",
-            help="Have schedules send from another Looker, too; they arrive switched off.",
+            help="Have schedules and alerts send from another Looker, too; they arrive off.",
         ),
     ] = False,
     failures: Annotated[
@@ -126,13 +126,15 @@ def _expected(restorer: Restorer, steps: list[Step]) -> dict[str, Counter[Restor
 
 
 def _of_schedules(restorer: Restorer, steps: list[Step], *, enable: bool) -> str:
-    """What becomes of schedules; nothing to say of none, or at the Looker that they come from."""
-    schedules = sum(step.type == "scheduled_plan" for step in steps)
-    if not schedules or restorer.same:
+    """What becomes of schedules and alerts; nothing at the Looker that they come from."""
+    sending = [step.type for step in steps if step.type in ("scheduled_plan", "alert")]
+    if not sending or restorer.same:
         return ""
+    schedules = sending.count("scheduled_plan")
+    counted = f"{schedules:,} schedules and {len(sending) - schedules:,} alerts"
     if enable:
-        return f"; {schedules:,} schedules, of which those that are on will SEND from there"
-    return f"; {schedules:,} schedules arrive switched off (--enable-schedules)"
+        return f"; {counted}, of which those that are on will SEND from there"
+    return f"; {counted} arrive switched off (--enable-schedules)"
 
 
 def _report(outcome: ItemReport) -> None:

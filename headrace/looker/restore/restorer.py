@@ -16,14 +16,18 @@ from typing import TYPE_CHECKING, Any
 from headrace.errors import ConfigurationError, HeadraceError
 from headrace.looker.content import SEPARATOR, content_of
 from headrace.looker.exceptions import NotRestorable, TakenByAnother
+from headrace.looker.restore.access import SYNCHRONISED, synchronise
 from headrace.looker.restore.api import Api
 from headrace.looker.restore.fields import Fields, alike
+from headrace.looker.restore.finder import Finder
 from headrace.looker.restore.memberships import Memberships
 from headrace.looker.restore.plan import Step
 from headrace.looker.restore.report import ItemReport, RestoreOutcome, RestoreReport
-from headrace.looker.restore.state import Ids, RestoreState
+from headrace.looker.restore.state import Entry, Ids, RestoreState
+from headrace.looker.restore.target import Target
 from headrace.looker.restore.writer import Writer
 from headrace.looker.vault import Body, Status, Vault, VaultDamaged
+from headrace.looker.vault.secrets import without_secrets
 from headrace.quota import OutageError, QuotaUnavailable
 from headrace.stopping import STOP, StopEvent, Stopped
 from headrace.wire.exceptions import RequestError, RequestRefused
@@ -33,7 +37,7 @@ if TYPE_CHECKING:
 
 
 #: What people wrote: not taken for another's of the same name unless they say so.
-_AUTHORED = ("look", "dashboard", "board", "scheduled_plan")
+_AUTHORED = ("look", "dashboard", "board", "scheduled_plan", "alert")
 _KIND = "restore"
 _LEFT_OUT = "left out: "
 
@@ -46,7 +50,8 @@ class Restorer:
         client: of the target, with its quota.
         overwrite: take looks and dashboards of the same title at the same place for ours.
         force: write also what is as it was restored before.
-        enable_schedules: switch schedules on in another Looker if they are on in the vault.
+        enable_schedules: switch schedules and alerts on in another Looker if they are on in the
+            vault.
         stop: looked at before each item.
         report: called with each outcome as it comes.
     """
@@ -68,6 +73,8 @@ class Restorer:
         self._ids = Ids(self._state, same=same)
         self._api = Api(client)
         self._writer = Writer(self._api, self._ids, enable_schedules=enable_schedules)
+        finder = Finder(vault, self._ids, self._writer)
+        self._target = Target(self._api, finder, same, self._writer.leave_out)
         self._memberships = Memberships(vault, self._state, self._api, self._ids)
         self._overwrite, self._force = overwrite, force
         self._stop, self._report = stop, report
@@ -89,7 +96,10 @@ class Restorer:
             return RestoreOutcome.SKIPPED
         entry = self._state.entry(step.type, step.id)
         if entry is None:
-            return RestoreOutcome.UPDATED if self._ids.same else RestoreOutcome.CREATED
+            if step.type == "connection":
+                return RestoreOutcome.ADOPTED  # if it is there; it is never made
+            made = not self._ids.same and step.type not in SYNCHRONISED
+            return RestoreOutcome.CREATED if made else RestoreOutcome.UPDATED
         return (
             RestoreOutcome.UNCHANGED
             if entry.complete and entry.hash == step.hash
@@ -179,6 +189,8 @@ class Restorer:
             )
         stored = self._vault.contents.body(step.type, step.id, version=step.version)
         body = _parsed(stored)
+        if step.type in SYNCHRONISED:
+            return self._synchronised(stored, body, entry)
         new_id = entry.new_id if entry else (step.id if self._ids.same else None)
         there = self._api.item(step.type, new_id) if new_id else None
         immutable = bool(content_of(step.type).named_by)  # one that differs is made by another id
@@ -199,6 +211,15 @@ class Restorer:
             self._state.forget(step.type, step.id)
         return self._make(stored, body)
 
+    def _synchronised(self, stored: Body, body: Fields, entry: Entry | None) -> ItemReport:
+        synced = synchronise(self._target, stored.type, stored.id, body)
+        self._record(stored, synced.new_id)
+        known = self._ids.same or entry is not None
+        how = RestoreOutcome.UNCHANGED if known else RestoreOutcome.ADOPTED
+        if synced.changed:
+            how = RestoreOutcome.UPDATED
+        return ItemReport(stored.type, stored.id, how, synced.new_id)
+
     def _still_left_out(self, step: Step) -> tuple[str, ...]:
         """What an earlier restore could not carry over."""
         message = self._state.failure(step.type, step.id) or ""
@@ -210,16 +231,16 @@ class Restorer:
         if self._force:
             return False
         if self._ids.same:
-            there_now: Fields = json.loads(there)
-            return alike(stored.type, there_now, _parsed(stored))
+            there_now: Fields = json.loads(without_secrets(stored.type, there))
+            return alike(stored.type, there_now, self._ids.on_its_tile(_parsed(stored)))
         return restored == stored.hash
 
     def _make(self, stored: Body, body: Fields) -> ItemReport:
         type_, item_id = stored.type, stored.id
-        root = self._writer.root(body) if type_ == "folder" else None
-        if root is not None:
-            self._record(stored, root)
-            return ItemReport(type_, item_id, RestoreOutcome.ADOPTED, root)
+        built_in = self._writer.built_in(type_, body)
+        if built_in is not None:
+            self._record(stored, built_in)
+            return ItemReport(type_, item_id, RestoreOutcome.ADOPTED, built_in)
         fields = self._writer.fields(type_, body)
         if self._state.intended(type_, item_id):
             # A run was killed, or lost the answer, at this very item.
@@ -235,7 +256,8 @@ class Restorer:
             if found is None:
                 raise
             if type_ in _AUTHORED and not self._overwrite:
-                raise TakenByAnother(type_, str(body.get("title")), found) from refusal
+                title = body.get("title") or body.get("custom_title")
+                raise TakenByAnother(type_, str(title), found) from refusal
             return self._update(stored, body, found, RestoreOutcome.ADOPTED)
         self._record(stored, new_id, complete=False)
         self._writer.fill(type_, new_id, body, fresh=True)

@@ -201,6 +201,13 @@ class Ids:
         """A tile of the vault was made there."""
         self._state.record(_OF_NO_SESSION, TILE, tile, new_id, b"", complete=True)
 
+    def on_its_tile(self, body: Fields) -> Fields:
+        """An alert with the tile there that it watches; anything else as it is."""
+        tile = body.get("dashboard_element_id")
+        if tile is None:
+            return body
+        return {**body, "dashboard_element_id": self.known(TILE, str(tile))}
+
     def new(self, type_: str, item_id: object) -> str:
         """The id there.
 

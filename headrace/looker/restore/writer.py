@@ -10,7 +10,7 @@ from headrace.looker.exceptions import NotRestorable
 from headrace.looker.restore.api import Api, id_from_answer
 from headrace.looker.restore.fields import Fields, sources, to_send
 from headrace.looker.restore.parts import Parts
-from headrace.looker.restore.state import Ids
+from headrace.looker.restore.state import TILE, Ids
 from headrace.looker.vault import id_text
 from headrace.wire.exceptions import RequestRefused
 
@@ -63,7 +63,8 @@ class Writer:
     Args:
         api: of the target.
         ids: which id is which there.
-        enable_schedules: send a schedule into another Looker as enabled as it is in the vault.
+        enable_schedules: send schedules and alerts into another Looker as enabled as they are in
+            the vault.
 
     Attributes:
         left_out: what could not be carried over since `begin`, in words.
@@ -74,14 +75,15 @@ class Writer:
         self._ids = ids
         self._enable_schedules = enable_schedules
         self.left_out: list[str] = []
-        self._parts = Parts(api, ids, self._leave_out)
+        self._parts = Parts(api, ids, self.leave_out)
         self._roots: list[Fields] | None = None
 
     def begin(self) -> None:
         """Begin with another item."""
         self.left_out.clear()
 
-    def _leave_out(self, what: str) -> None:
+    def leave_out(self, what: str) -> None:
+        """Name a part of the item that cannot be carried over."""
         if what not in self.left_out:
             self.left_out.append(what)
 
@@ -94,6 +96,10 @@ class Writer:
         """
         self._parts.check(body)
         fields = to_send(type_, body)
+        if type_ == "alert":
+            return self._of_alert(fields)
+        if type_ == "user_attribute":
+            self._check_hidden(body)
         if not fields.get("slug"):
             fields.pop("slug", None)
         if type_ in ("look", "scheduled_plan"):
@@ -105,12 +111,12 @@ class Writer:
             ]
         if type_ == "merge_query":
             fields["source_queries"] = [
-                self._ids.translated(each, self._leave_out) for each in sources(body)
+                self._ids.translated(each, self.leave_out) for each in sources(body)
             ]
         if type_ in ("look", "dashboard") and fields.get("folder_id") is None:
             folder = body.get("folder") or body.get("space") or {}
             fields["folder_id"] = id_text(folder.get("id"))
-        return self._ids.translated(fields, self._leave_out)
+        return self._ids.translated(fields, self.leave_out)
 
     def _with_query(self, type_: str, fields: Fields, body: Fields) -> Fields:
         if type_ == "look":
@@ -121,6 +127,25 @@ class Writer:
             raise NotRestorable("it sends a query, which is in no body")
         return fields
 
+    def _of_alert(self, fields: Fields) -> Fields:
+        tile = fields.get("dashboard_element_id")
+        if tile is not None and self._ids.known(TILE, str(tile)) is None:
+            raise NotRestorable(
+                f"the tile {tile} that it watches is not there",
+                hint="Restore its dashboard first, with --force if that is there already",
+            )
+        fields = self._ids.translated(fields, self.leave_out)
+        if "owner_id" not in fields:
+            fields["owner_id"] = id_from_answer(self._api.get("/user"), "the caller")
+        if "investigative_content_id" not in fields:
+            fields.pop("investigative_content_type", None)
+        return fields
+
+    def _check_hidden(self, body: Fields) -> None:
+        """A default value that was taken out as a secret (`headrace.looker.vault.secrets`)."""
+        if not self._ids.same and body.get("value_is_hidden") and "default_value" not in body:
+            self.leave_out("its default value, which is hidden and in no vault")
+
     def create(self, type_: str, fields: Fields, body: Fields) -> str:
         """Make it, without its parts; its id there.
 
@@ -129,6 +154,8 @@ class Writer:
         """
         if type_ == "scheduled_plan" and not self._ids.same and not self._enable_schedules:
             fields = {**fields, "enabled": False}
+        elif type_ == "alert" and not self._ids.same and not self._enable_schedules:
+            fields = {**fields, "is_disabled": True}
         answer = self._write("POST", _PATHS[type_], type_, self._complete(type_, fields, body))
         name = "name" if type_ == "lookml_model" else "id"
         return id_from_answer(answer, f"the new {type_}", name=name)
@@ -143,9 +170,12 @@ class Writer:
             # Switched off when it came, and switched on, if at all, by its users there.
             fields = {name: value for name, value in fields.items() if name != "enabled"}
         path = content_of(type_).item_path(new_id)
+        if type_ == "alert" and not self._ids.same and not self._enable_schedules:
+            fields = {**fields, "is_disabled": self._api.get(path).get("is_disabled")}
         sent = self._complete(type_, fields, body)
         if sent:
-            self._write("PATCH", path, type_, sent)
+            # PATCH changes only some fields of an alert.
+            self._write("PUT" if type_ == "alert" else "PATCH", path, type_, sent)
 
     def _write(self, method: str, path: str, type_: str, fields: Fields) -> Fields:
         """Send it; without its slug if Looker takes it only so."""
@@ -157,7 +187,7 @@ class Writer:
                 raise
             rest = {name: value for name, value in fields.items() if name != "slug"}
         answer = self._api.write(method, path, type_, rest)
-        self._leave_out(f"the slug {slug!r}, which is taken there or refused")
+        self.leave_out(f"the slug {slug!r}, which is taken there or refused")
         return answer
 
     def fill(self, type_: str, new_id: str, body: Fields, *, fresh: bool) -> None:
@@ -203,6 +233,22 @@ class Writer:
             if not _email(user) and all(user.get(name) == body.get(name) for name in names):
                 return id_text(user.get("id"))
         return None
+
+    def built_in(self, type_: str, body: Fields) -> str | None:
+        """The id there of what Looker makes itself; None if this is nothing of the kind.
+
+        Raises:
+            NotRestorable: it is, and is not there.
+        """
+        if type_ == "folder":
+            return self.root(body)
+        if type_ != "user_attribute" or not body.get("is_system"):
+            return None
+        found = self.named(type_, body, body)
+        if found is None:
+            name = body.get("name")
+            raise NotRestorable(f"Looker makes the user attribute {name!r}, and it is not there")
+        return found
 
     def root(self, body: Fields) -> str | None:
         """The folder there that is what this one is, if it is one that Looker makes itself."""

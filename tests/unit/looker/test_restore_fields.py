@@ -23,6 +23,8 @@ _MODELS = {
     "dashboard": (models.WriteDashboard, models.Dashboard),
     "board": (models.WriteBoard, models.Board),
     "scheduled_plan": (models.WriteScheduledPlan, models.ScheduledPlan),
+    "user_attribute": (models.WriteUserAttribute, models.UserAttribute),
+    "alert": (models.WriteAlert, models.Alert),
     "query": (models.WriteQuery, models.Query),
     "merge_query": (models.WriteMergeQuery, models.MergeQuery),
     "dashboard_filter": (models.WriteCreateDashboardFilter, models.DashboardFilter),
