@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable
 from typing import Any
@@ -19,6 +20,7 @@ class AccessApi:
 
     def __init__(self, library: Library) -> None:
         self._library = library
+        self._numbers = itertools.count(80_001)
 
     def answer(self, request: Request, pieces: list[str], fields: Any) -> Reply | None:
         """The reply to a request about access; None if it is about something else.
@@ -188,7 +190,7 @@ class AccessApi:
                     "folder_access", found["content_metadata"]["inheriting_id"] or ""
                 )
                 own = [
-                    {**entry, "content_metadata_id": metadata, "id": self._library.next_loose_id()}
+                    {**entry, "content_metadata_id": metadata, "id": str(next(self._numbers))}
                     for entry in copied.get("access", [])
                 ]
                 self._library.edit("folder_access", metadata, inherits=False, access=own)
@@ -213,7 +215,7 @@ class AccessApi:
         ):
             return error_reply(422, "Validation Failed", "post", "content_metadata_access")
         made = access_entry(
-            metadata, self._library.next_loose_id(), fields.get("permission_type"), group, user
+            metadata, str(next(self._numbers)), fields.get("permission_type"), group, user
         )
         self._library.edit("folder_access", metadata, access=[*kept["access"], made])
         return _json(made)
