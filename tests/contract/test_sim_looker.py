@@ -139,6 +139,95 @@ def test_what_restore_needs_can_be_made(sdk, sim):
     assert {error.field for error in nameless.value.errors} == {"folder_id", "query_id"}
 
 
+def test_groups_and_roles_are_set_through_the_sdk(sdk):
+    assert sdk.search_groups_with_hierarchy(id="3")[0].parent_group_ids == ["1"]
+    sdk.add_group_group("2", models.GroupIdForGroupInclusion(group_id="3"))
+    sdk.delete_group_from_group("1", "3")
+    sdk.set_role_groups("2", ["3", "4"])
+    assert [group.id for group in sdk.role_groups("2")] == ["3", "4"]
+    assert [group.id for group in sdk.all_group_groups("2")] == ["3", "4"]
+    found = sdk.search_groups_with_hierarchy(id="3")[0]
+    assert (found.parent_group_ids, found.role_ids) == (["2"], ["1", "2"])
+    with pytest.raises(SDKError, match="inside of itself"):
+        sdk.add_group_group("4", models.GroupIdForGroupInclusion(group_id="2"))
+    with pytest.raises(SDKError, match="Not found"):
+        sdk.set_role_groups("2", ["99"])
+
+
+def test_values_of_attributes_go_from_the_user_to_its_groups_to_the_default(sdk, sim):
+    made = sdk.create_user_attribute(
+        models.WriteUserAttribute(name="region", label="Region", type="string", default_value="any")
+    )
+
+    def value():
+        found = sdk.user_attribute_user_values("1")
+        (one,) = (each for each in found if each.user_attribute_id == made.id)
+        return one.value, one.source
+
+    assert value() == ("any", "Default")
+    sdk.set_user_attribute_group_values(
+        made.id,
+        [
+            models.UserAttributeGroupValue(group_id="2", value="two"),
+            models.UserAttributeGroupValue(group_id="1", value="one"),
+        ],
+    )
+    assert value() == ("one", "Group")  # the user is in group 1 only
+    sdk.set_user_attribute_user_value("1", made.id, models.WriteUserAttributeWithValue(value="own"))
+    assert value() == ("own", "User")
+    sdk.update_user_attribute(made.id, models.WriteUserAttribute(
+        name="region", label="Region", type="string", value_is_hidden=True
+    ))  # fmt: skip
+    assert value() == (None, "User")
+    assert [v.value for v in sdk.all_user_attribute_group_values(made.id)] == [None, None]
+    sdk.delete_user_attribute_user_value("1", made.id)
+    sdk.delete_user_attribute_group_value("2", made.id)
+    assert [v.group_id for v in sdk.all_user_attribute_group_values(made.id)] == ["1"]
+
+
+def test_access_to_folders_is_inherited_until_it_is_the_folder_s_own(sdk):
+    metadata = sdk.folder("2").content_metadata_id
+    found = sdk.content_metadata(metadata)
+    assert (found.folder_id, found.inherits, found.inheriting_id) == ("2", True, "91")
+    assert sdk.all_content_metadata_accesses(metadata) == []
+    entry = models.ContentMetaGroupUser(
+        content_metadata_id=metadata, permission_type=models.PermissionType.edit, user_id="3"
+    )
+    with pytest.raises(SDKError, match="Validation Failed"):
+        sdk.create_content_metadata_access(entry)
+    sdk.update_content_metadata(metadata, models.WriteContentMeta(inherits=False))
+    (copied,) = sdk.all_content_metadata_accesses(metadata)
+    assert (copied.group_id, copied.permission_type) == ("1", models.PermissionType.view)
+    made = sdk.create_content_metadata_access(entry)
+    sdk.delete_content_metadata_access(copied.id)
+    assert [each.id for each in sdk.all_content_metadata_accesses(metadata)] == [made.id]
+    sdk.update_content_metadata(metadata, models.WriteContentMeta(inherits=True))
+    assert sdk.all_content_metadata_accesses(metadata) == []
+
+
+def test_alerts_and_connections_parse_into_the_sdk_s_models(sdk):
+    assert len(sdk.search_alerts(all_owners=True)) == 3
+    alert = sdk.get_alert("1")
+    changed = sdk.update_alert("1", models.WriteAlert(
+        comparison_type=alert.comparison_type, cron="0 7 * * *", destinations=alert.destinations,
+        field=alert.field, owner_id=alert.owner_id, threshold=7.0,
+        dashboard_element_id=alert.dashboard_element_id,
+    ))  # fmt: skip
+    assert (changed.cron, changed.threshold) == ("0 7 * * *", 7.0)
+    made = sdk.create_alert(models.WriteAlert(
+        comparison_type=alert.comparison_type, cron="0 7 * * *", destinations=alert.destinations,
+        field=alert.field, owner_id="2", threshold=0.0, dashboard_element_id="1000",
+    ))  # fmt: skip
+    sdk.delete_dashboard_element("1000")
+    with pytest.raises(SDKError, match="Not found"):
+        sdk.get_alert(made.id)
+    assert [each.name for each in sdk.all_connections(fields="name")] == [
+        "connection_2",
+        "warehouse",
+    ]
+    assert sdk.connection("warehouse", fields="name,host").username is None
+
+
 def test_the_server_s_own_limit_on_pages_holds():
     with SimulatedLooker(counts={"dashboard": 250}, page_most=40) as sim:
         sdk = looker_sdk.init40(config_settings=Settings(sim.url))

@@ -14,7 +14,8 @@ from headrace.audit.auditor import run_audit
 from headrace.lake import open_lake
 from headrace.lake.digest import content_digest
 from headrace.leases import hold, open_leases
-from headrace.looker.vault import Vault
+from headrace.looker.restore.plan import plan
+from headrace.looker.vault import Vault, item_of
 from headrace.pull.checkpoints import read_checkpoint
 from headrace.quota import BreakerConfig, QuotaConfig, open_gate, parse_rates
 from headrace.run.report import Status
@@ -118,6 +119,18 @@ def test_its_vault_is_whole(state: Path, expected: dict[str, Any]) -> None:
             for row in vault.contents.rows()
         )
     assert held == expected["vault"]
+
+
+def test_its_vault_takes_types_of_today_and_is_restored_from(state: Path) -> None:
+    body = b'{"id":"1","user_attribute":{"name":"region"},"group_values":[]}'
+    with Vault.open(state / "vault.sqlite") as vault:
+        before = [(step.type, step.id) for step in plan(vault)]
+        session = vault.sessions.begin("extract")
+        vault.upsert_many(session, [item_of("group_attribute_value", body)])
+        assert vault.contents.body("group_attribute_value", "1").body == body
+        after = [(step.type, step.id) for step in plan(vault)]
+    assert before
+    assert sorted(after) == sorted([*before, ("group_attribute_value", "1")])
 
 
 def test_each_version_that_can_be_upgraded_from_has_its_state_here() -> None:
