@@ -1,4 +1,7 @@
-"""`headrace top`: quotas, breakers, leases and runs of this machine, drawn again and again."""
+"""`headrace top`: quotas, breakers, leases and runs, drawn again and again.
+
+Those of this machine, or those that it shares with others where its settings name a server of them.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +22,15 @@ from rich.text import Text
 
 from headrace.cli.common import Json, print_json, table_of
 from headrace.cli.lease import lease_dict
+from headrace.cli.places import place_of_quotas
 from headrace.cli.quota import breaker_words, quota_dict
 from headrace.cli.server.configured import ConfiguredApi
 from headrace.cli.server.present import present_api
 from headrace.errors import HeadraceError
 from headrace.leases import open_leases
 from headrace.logs import safe_text
+from headrace.pull.request import BLOCK_PREFIX
+from headrace.quota.place import Place
 from headrace.quota.status import QuotaStatus, inspect, known_names
 from headrace.run.report import duration
 from headrace.settings import Settings, load_settings
@@ -45,9 +51,11 @@ def top(
     ] = 2.0,
     as_json: Json = False,
 ) -> None:
-    """Watch quotas, breakers, leases and runs of this machine, until Ctrl-C.
+    """Watch quotas, breakers, leases and runs, until Ctrl-C.
 
-    Where standard output is no terminal, and with --json, it shows them once. Nothing is changed.
+    Those of this machine, or those that machines share where HEADRACE_QUOTA and HEADRACE_LEASES
+    name servers. Where standard output is no terminal, and with --json, it shows them once. Nothing
+    is changed.
     """
     settings = load_settings()
     if as_json:
@@ -93,6 +101,7 @@ class View:
 
     def __init__(self) -> None:
         self.at = datetime.now(UTC)
+        self.places: dict[str, str] = {}
         self.quotas: list[QuotaStatus] = []
         self.leases: list[dict[str, Any]] = []
         self.runs: list[dict[str, Any]] = []
@@ -102,6 +111,7 @@ class View:
         """The form of `--json`."""
         return {
             "at": self.at.isoformat(),
+            "places": self.places,
             "quotas": [quota_dict(each) for each in self.quotas],
             "leases": self.leases,
             "runs": self.runs,
@@ -116,10 +126,11 @@ class View:
             ("leases", [_lease_row(each, self.at) for each in self.leases], "no lease is held"),
             ("runs", [_run_row(each, self.at) for each in self.runs], "no run is under way"),
         ):
+            where = f"{title} in {self.places[title]}" if title in self.places else title
             if rows:
-                parts.append(table_of(rows, title))
+                parts.append(table_of(rows, where))
             elif not any(problem.startswith(title) for problem in self.problems):
-                parts.append(Text(f"{title}: {none}", style="dim"))
+                parts.append(Text(f"{where}: {none}", style="dim"))
         parts += [Text(problem, style="yellow") for problem in self.problems]
         return Group(*parts)
 
@@ -135,18 +146,31 @@ class View:
 def look(settings: Settings) -> View:
     """See how everything is now."""
     view = View()
-    folder = settings.quota_folder
-    for name in known_names(folder):
-        with view.naming(f"quota {name}"):
-            view.quotas.append(inspect(folder, name))
+    with view.naming("quotas"):
+        place = _place_of_quotas(settings)
+        view.places["quotas"] = str(place)
+        for name in known_names(place):
+            with view.naming(f"quota {name}"):
+                view.quotas.append(inspect(place, name))
     with view.naming("leases"):
         store = open_leases(settings.lease_location)
+        view.places["leases"] = store.where
         view.leases += [lease_dict(store, state) for state in store.list() if state.holder]
     with view.naming("runs"):
         api = present_api(settings.home / "prefect")
         if api is not None:
             view.runs += _runs(api)
     return view
+
+
+def _place_of_quotas(settings: Settings) -> Place:
+    """Where quotas live; a block is read only where a Prefect API is there: none is started."""
+    block = settings.quota.get_secret_value()
+    if block.startswith(BLOCK_PREFIX) and present_api(settings.home / "prefect") is None:
+        raise HeadraceError(
+            f"HEADRACE_QUOTA names {block}, and no Prefect API is up", hint="Start it: headrace up"
+        )
+    return place_of_quotas(settings)
 
 
 def _quota_row(status: QuotaStatus) -> dict[str, Any]:

@@ -95,11 +95,28 @@ def test_everything_at_once(settings: Settings, monkeypatch: pytest.MonkeyPatch)
 def test_nothing_there_and_an_api_that_does_not_answer(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert look(settings).problems == []
+    view = look(settings)
+    assert view.problems == []
+    assert view.places["quotas"] == str(settings.quota_folder)
     assert not settings.quota_folder.exists()
     monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:9/api")
     [problem] = look(settings).problems
     assert problem.startswith("runs: ")
+
+
+@pytest.mark.parametrize("quota", ["block:shared", "redis://:hush@127.0.0.1:9/0", "ftp://a"])
+def test_quotas_that_cannot_be_seen(
+    quota: str, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEADRACE_QUOTA", quota)
+    used_quota(settings, "of-this-machine.test")
+    view = look(load_settings())
+    assert view.quotas == []
+    [problem] = view.problems
+    assert problem.startswith("quotas: ")
+    assert "HEADRACE_QUOTA" in problem
+    assert "hush" not in problem
+    assert not (settings.home / "prefect").exists(), "a server was started"
 
 
 def test_a_terminal_that_is_resized_until_ctrl_c(settings: Settings) -> None:
@@ -133,4 +150,11 @@ def test_no_terminal(settings: Settings) -> None:
     for words in ([], ["--json"]):
         done = subprocess.run([str(script), "top", *words], capture_output=True, text=True)
         assert (done.returncode, done.stderr) == (0, ""), words
-    assert json.loads(done.stdout).keys() == {"at", "quotas", "leases", "runs", "problems"}
+    assert json.loads(done.stdout).keys() == {
+        "at",
+        "places",
+        "quotas",
+        "leases",
+        "runs",
+        "problems",
+    }
