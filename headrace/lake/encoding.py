@@ -82,6 +82,11 @@ class _Version(msgspec.Struct, frozen=True):
     schema_version: int
 
 
+#: Made here: two threads that meet a type for the first time at once crash in msgspec.
+_VERSION = msgspec.json.Decoder(_Version)
+_FOOTER = msgspec.json.Decoder(PartFooter)
+
+
 def decode_footer(metadata: Mapping[bytes, bytes] | None, place: str) -> PartFooter:
     """The footer in the key-value metadata of the Parquet file at `place`.
 
@@ -93,13 +98,13 @@ def decode_footer(metadata: Mapping[bytes, bytes] | None, place: str) -> PartFoo
     if text is None:
         raise PartUnreadable(place, f"no {FOOTER_KEY.decode()!r} in its Parquet footer")
     try:
-        version = msgspec.json.decode(text, type=_Version).schema_version
+        version = _VERSION.decode(text).schema_version
         if version > FOOTER_VERSION:
             raise FooterTooNew(place, found=version, known=FOOTER_VERSION)
         if version < FOOTER_VERSION:
             # Its digest cannot be compared with any of ours, so its rows are as good as unchecked.
             raise PartUnreadable(place, f"its footer has the old schema version {version}")
-        footer = msgspec.json.decode(text, type=PartFooter)
+        footer = _FOOTER.decode(text)
         ContentDigest.parse(footer.digest)
     except (msgspec.MsgspecError, ValueError) as error:
         raise PartUnreadable(place, f"its footer is garbled: {error}") from error

@@ -183,6 +183,10 @@ def _recorded(store: Store, key: str) -> Grid | None:
         return None
 
 
+#: Made here: two threads that meet a type for the first time at once crash in msgspec.
+_GRID_FILE = msgspec.json.Decoder(_GridFile)
+
+
 def _parse(content: bytes, place: str) -> Grid:
     remedy = (
         f'Restore it as {{"schema_version":{GRID_VERSION},"cell_pages":N,"page_ids":{PAGE_IDS}}}, '
@@ -190,7 +194,7 @@ def _parse(content: bytes, place: str) -> Grid:
         "verify_lake.py prints that N"
     )
     try:
-        record = msgspec.json.decode(content, type=_GridFile)
+        record = _GRID_FILE.decode(content)
     except msgspec.MsgspecError as error:
         raise GridDamaged(place, str(error), remedy=remedy) from error
     if record.schema_version > GRID_VERSION:

@@ -49,6 +49,11 @@ class _LakeFile(msgspec.Struct, frozen=True):
     lake: str
 
 
+#: Made here: two threads that meet a type for the first time at once crash in msgspec.
+_LAKE_FILE = msgspec.json.Decoder(_LakeFile)
+_ENTRIES = msgspec.json.Decoder(tuple[Entry, ...])
+
+
 @dataclass(frozen=True, slots=True)
 class Stated:
     """What a manifest says of a product, with its parts by rising ids."""
@@ -150,7 +155,7 @@ class LakeManifests:
             LAKE_KEY, msgspec.json.encode(_LakeFile(secrets.token_hex(16))) + b"\n"
         )
         try:
-            return msgspec.json.decode(self.store.get(LAKE_KEY), type=_LakeFile).lake
+            return _LAKE_FILE.decode(self.store.get(LAKE_KEY)).lake
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise ManifestDamaged(self.store.place(LAKE_KEY), str(error)) from error
 
@@ -209,7 +214,7 @@ class LakeManifests:
         if hashlib.sha256(content).hexdigest() != part_list.sha256:
             raise ManifestDamaged(place, "its name is not the digest of its content")
         try:
-            return msgspec.json.decode(content, type=tuple[Entry, ...])
+            return _ENTRIES.decode(content)
         except msgspec.MsgspecError as error:
             raise ManifestDamaged(place, str(error)) from error
 

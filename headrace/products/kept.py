@@ -109,15 +109,20 @@ class _Version(msgspec.Struct):
     schema_version: int
 
 
+#: Made here: two threads that meet a type for the first time at once crash in msgspec.
+_VERSION = msgspec.json.Decoder(_Version)
+_LIST = msgspec.json.Decoder(ProductList)
+
+
 def _parsed(content: bytes, place: str) -> ProductList:
     try:
-        version = msgspec.json.decode(content, type=_Version).schema_version
+        version = _VERSION.decode(content).schema_version
         if version > LIST_VERSION:
             raise ListDamaged(
                 place,
                 f"it has schema version {version}; this version reads up to {LIST_VERSION}",
                 hint="Upgrade headrace",
             )
-        return msgspec.json.decode(content, type=ProductList)
+        return _LIST.decode(content)
     except msgspec.MsgspecError as error:
         raise ListDamaged(place, str(error)) from error

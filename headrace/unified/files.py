@@ -209,10 +209,14 @@ class FileWriter:
         self._held = [held.slice(rows)] if self._held_rows else []
 
 
+#: Made here: two threads that meet a type for the first time at once crash in msgspec.
+_FOOTER = msgspec.json.Decoder(FileFooter)
+
+
 def footer_of(metadata: pq.FileMetaData) -> FileFooter | None:
     """What a file says of itself; None if it is none of ours."""
     text = (metadata.metadata or {}).get(FILE_KEY)
     try:
-        return msgspec.json.decode(text, type=FileFooter) if text else None
+        return _FOOTER.decode(text) if text else None
     except msgspec.MsgspecError:
         return None
