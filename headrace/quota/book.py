@@ -158,7 +158,9 @@ class SlotBook:
             return self._file.look(self._confirm, slot)
 
     def delay(self, slot: Slot) -> Slot | None:
-        """Move a booking that missed its moment to now, if that delays no other booking.
+        """Move a booking that missed its moment to now, or to when a slow server has answered.
+
+        Only if that delays no other booking.
 
         If it would, the booking is given back, and None is returned: book again.
         """
@@ -214,6 +216,16 @@ class SlotBook:
         """Drop all bookings; those who wait book again."""
         with self._mutex:
             self._change(_forget)
+
+    @property
+    def lead(self) -> int:
+        """How long before its moment a booking has to be asked for, in nanoseconds.
+
+        A slot of this very moment is over when the answer of a slow server is there, and so is the
+        next one. What is short beside the guard does not matter: 0.
+        """
+        takes = self._file.takes
+        return takes if takes > self.guard // 4 else 0
 
     def least_wait(self, permits: int) -> int:
         """The least time, in nanoseconds, in which so many permits can go out."""
@@ -327,7 +339,8 @@ class SlotBook:
         waiting: Sequence[int],
         reach: int,
     ) -> Slot | int:
-        now = self._clock.now()
+        past = self._clock.now()
+        now = past if by == 0 else past + self.lead
         state = self._register.state(connection, now)
         self.slowdown, self.buffer = state.slowdown, state.buffer
         moment = self._timing.next_slot(connection, now, state, lane, weight, at_once=by == 0)
@@ -347,7 +360,7 @@ class SlotBook:
             newest += 1
             connection.execute(_INSERT, (newest, at, until, newest, owner, lane, passes))
         if newest % _TRIM_EVERY < weight:
-            gone = now - int((self.longest + state.buffer) * state.slowdown)
+            gone = past - int((self.longest + state.buffer) * state.slowdown)
             connection.execute(_TRIM, (gone, newest, _TRIM_ROWS))
         self._register.note(connection, now, weight, waiting)
         fixed = at <= now + _IMMINENT
@@ -397,7 +410,8 @@ class SlotBook:
         if held is None:
             return None
         state = self._register.state(connection, now)
-        at, tight = self._timing.booked_slot(connection, now, state, held.seq, held.weight)
+        soonest = now + self.lead
+        at, tight = self._timing.booked_slot(connection, soonest, state, held.seq, held.weight)
         until, passes = at + self.guard, FIXED if fix else None
         first = held.seq - held.weight + 1
         connection.execute(_RESET, (at, until, passes, first, held.seq))
@@ -421,8 +435,9 @@ class SlotBook:
         if last >= held.until + (distance or self.shortest) or held.weight > 1:
             self._give_back(connection, held)
             return None
-        connection.execute(_MOVE, (now, now + self.guard, held.seq))
-        return held._replace(at=now, until=now + self.guard, fixed=True)
+        at = now + self.lead
+        connection.execute(_MOVE, (at, at + self.guard, held.seq))
+        return held._replace(at=at, until=at + self.guard, fixed=True)
 
     def _give_back(self, connection: sqlite3.Connection, slot: Slot) -> None:
         held = self._held(connection, slot)

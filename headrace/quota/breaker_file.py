@@ -131,7 +131,7 @@ class Breaker:
 
     def succeeded(self, given: Pass) -> None:
         """The server answered, be it with a refusal."""
-        _, epoch, failures = self._glance(lenient=True)
+        _, epoch, failures = patiently(lambda: self._glance(lenient=True))
         if epoch == given.epoch and (failures or given.probe):
             self._note(lambda state, _: state.succeeded(given, self.config))
 

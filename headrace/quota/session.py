@@ -188,7 +188,9 @@ class Session:
         book = self._limited()
         leaving = None
         while leaving is None:
-            leaving = self._patiently(request, lambda: self._leaving(self._slot(request), book))
+            leaving = self._patiently(
+                request, lambda: self._leaving(self._slot(request), book, request.pause)
+            )
         book.settle(leaving, self._clock.now())
         self.counters.count(admitted=request.weight)
 
@@ -199,7 +201,7 @@ class Session:
             slot = book.book(lane, weight=weight, by=0, waiting=self.queue.waiting())
             if isinstance(slot, int):
                 return slot
-            leaving = self._leaving(slot, book)
+            leaving = self._leaving(slot, book, time.sleep)
             if leaving is not None:
                 book.settle(leaving, self._clock.now())
                 self.counters.count(admitted=weight)
@@ -244,7 +246,7 @@ class Session:
             if again and not self.breaker.still_holds(given):
                 book.give_back(slot)
                 return None
-            leaving = self._leaving(slot, book)
+            leaving = self._leaving(slot, book, request.pause)
             if leaving is not None:
                 left = self._clock.now()
                 book.settle(leaving, left)
@@ -343,10 +345,11 @@ class Session:
                 return held
             self._log_wait(now, held.at, "a permit")
             far = held.at - now > book.shortest
-            look_again = now + book.relook if far else held.at - 2 * book.guard
+            lead = book.lead
+            look_again = now + book.relook if far else held.at - 2 * book.guard - lead
             if held.fixed:
                 request.pause_until(held.at)
-            elif held.tight or look_again <= now:
+            elif not lead and (held.tight or look_again <= now):
                 request.pause_until(held.at)
                 held = book.confirm(held)
             else:
@@ -354,11 +357,17 @@ class Session:
                 held = book.tighten(held, fix=not far)
         return None
 
-    def _leaving(self, slot: Slot, book: SlotBook) -> Slot | None:
+    def _leaving(self, slot: Slot, book: SlotBook, pause: Callable[[float], object]) -> Slot | None:
         """The slot if its permit can leave now, or one moved to now; None if neither can be."""
         held: Slot | None = slot
         while held is not None and held.late(self._clock.now() + self._clock.slack):
             held = book.delay(held)
+            if held is not None and (early := held.at - self._clock.now()) > 0:
+                try:
+                    pause(early / NS)
+                except BaseException:
+                    book.give_back(held)
+                    raise
         return held
 
     def _log_wait(self, now: int, until: int, what: str) -> None:

@@ -45,6 +45,11 @@ class StateStore(Protocol):
     Each raises `QuotaUnavailable` if it cannot be reached.
     """
 
+    @property
+    def takes(self) -> int:
+        """How long a change has taken lately, in nanoseconds; 0 where that does not matter."""
+        ...
+
     def change(
         self, work: Callable[Concatenate[sqlite3.Connection, P], T], *args: P.args, **kw: P.kwargs
     ) -> T:
@@ -97,6 +102,8 @@ class StateFile:
     Raises:
         QuotaUnavailable: the file cannot be made, read or written, or a newer version wrote it.
     """
+
+    takes = 0
 
     def __init__(
         self,

@@ -35,6 +35,8 @@ _EVERY = KEPT // 2
 _MOST_TRIES = 200
 #: Pauses before the third try and later ones are of a random length, up to twice as long each time.
 _PAUSE_S, _LONGEST_PAUSE_S = 0.0002, 0.02
+#: What changes have taken, at the most, is believed up to this; it is forgotten by an eighth each.
+_MOST_TAKEN, _FORGOTTEN = NS // 4, 8
 #: What was heard of the server so long ago is taken for new.
 _FRESH = 20 * MS
 #: The same for what is looked at again before a request leaves.
@@ -70,6 +72,8 @@ class Ledger:
         self._unsure = self._recent = False
         self._connections = 0
         self._heard = -_LENIENT
+        #: How long a change has taken lately, others' that came in between included.
+        self.takes = 0
 
     # -- parts ----------------------------------------------------------------------------------
 
@@ -138,14 +142,18 @@ class Ledger:
         return time.monotonic_ns() - self._heard > _LENIENT
 
     def _settled(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        began: int | None = None
         for tries in range(_MOST_TRIES):
             if tries > 1:
                 # Others are busy, too: a try that fails costs all of them time.
                 time.sleep(random.uniform(0, min(_LONGEST_PAUSE_S, _PAUSE_S * 2**tries)))
             replica = self._ready()
+            began = began or self.clock.now()
             done, result = self._tried(replica, work)
             if done:
                 assert result is not None
+                took = min(self.clock.now() - began, _MOST_TAKEN)
+                self.takes = max(took, self.takes - self.takes // _FORGOTTEN)
                 return result[0]
         raise QuotaOutage(self._where, f"{_MOST_TRIES} changes of others came in between")
 
@@ -187,9 +195,24 @@ class Ledger:
             replica.apply(answer.changes)
             version = self._position.version + len(answer.changes)
             self._position = self._position._replace(version=version)
+            if not change and failure is None:
+                return self._read_again(replica, work)
         elif answer is GONE:
             self._forget()
         return False, None
+
+    def _read_again(
+        self, replica: Replica, work: Callable[[sqlite3.Connection], T]
+    ) -> tuple[bool, tuple[T] | None]:
+        """What only reads is done on a copy that was brought up to what the server has."""
+        replica.begin()
+        try:
+            result = work(replica.connection)
+            return not replica.change(), (result,)
+        except Exception:  # noqa: BLE001 - it is tried in full, and raised there
+            return False, None
+        finally:
+            replica.rollback()
 
     # -- the copy -------------------------------------------------------------------------------
 
@@ -271,6 +294,11 @@ class LedgerPart:
         self.found = found
         self.found_in: Span | None = None
         self._ledger = ledger
+
+    @property
+    def takes(self) -> int:
+        """See `StateStore`."""
+        return self._ledger.takes
 
     def change(
         self, work: Callable[Concatenate[sqlite3.Connection, P], T], *args: P.args, **kw: P.kwargs

@@ -145,7 +145,11 @@ class PostgresKeeper:
         ((there, added, changes),) = self._timed(_APPEND, asked)
         if not there:
             return GONE
-        done = not changes and (added or not change)
+        if change and not (added or changes):
+            # Another's was being added, which this statement waited for but did not see.
+            seen = self.append(position, b"", b"")
+            return seen if seen is GONE else Answer(False, seen.changes)
+        done = not changes
         if done and content:
             kept = {"name": name, "epoch": epoch, "version": version + 1, "content": content}
             self._run(_KEEP, {**kept, "kept": KEPT})

@@ -14,6 +14,7 @@ from headrace.quota import BreakerConfig, Phase, QuotaConfig, QuotaUnavailable, 
 from headrace.quota.book import SlotBook
 from headrace.quota.breaker import Pass
 from headrace.quota.breaker_file import Breaker
+from headrace.quota.exceptions import QuotaOutage
 from headrace.quota.processes import this_machine
 from headrace.quota.shared.clock import ServerClock
 from headrace.quota.shared.keeper import KEPT, Answer
@@ -65,6 +66,66 @@ def test_one_round_trip_alone_and_two_where_another_wrote(open_book: Open) -> No
         book.book(2)
         calls.append(keeper.calls - before)
     assert calls == [2, 1, 1, 2, 1, 2]
+
+
+def test_what_only_reads_reads_what_others_wrote_without_another_round_trip(
+    open_book: Open,
+) -> None:
+    one, other = open_book("1000/s"), open_book("1000/s")
+    slot = one.book(2)
+    assert not isinstance(slot, int)
+    other.forget()
+    keeper = one._file._ledger._keeper
+    before = keeper.calls
+    assert one.confirm(slot) is None
+    assert keeper.calls - before == 1
+
+
+@pytest.mark.parametrize("takes_ms", [0, 6, 40, 200])
+def test_a_permit_is_booked_for_when_a_slow_server_has_answered(
+    takes_ms: int, open_book: Open, clock: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = MemoryKeeper.append
+
+    def slow(self: MemoryKeeper, *asked: Any) -> Answer:
+        clock.advance(takes_ms / 1000)
+        return answer(self, *asked)
+
+    monkeypatch.setattr(MemoryKeeper, "append", slow)
+    book, departures = open_book("5/s"), []
+    for _ in range(20):
+        slot = book.book(2)
+        assert not isinstance(slot, int)
+        if slot.late(clock.now()):
+            slot = book.delay(slot)
+            assert slot is not None
+            assert not departures, "only the first one does not know how long it takes"
+        assert not slot.late(clock.now())
+        clock.advance(max(0, slot.at - clock.now()) / S)
+        departures.append(clock.now())
+        book.settle(slot, clock.now())
+    for first, sixth in zip(departures, departures[5:], strict=False):
+        assert sixth - first >= S
+
+
+def test_an_answer_that_comes_while_the_server_is_away_is_no_failure_of_the_request(
+    server: MemoryServer, clock: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = Ledger(MemoryKeeper(server, clock), "x", S)
+    breaker = Breaker("memory://", "x", BreakerConfig(), clock, ledger=ledger)
+    given, connect, away = breaker.ask(), MemoryKeeper.connect, [True, True]
+
+    def connected(self: MemoryKeeper) -> int:
+        if away:
+            away.pop()
+            raise QuotaOutage("memory://", "restarting")
+        return connect(self)
+
+    monkeypatch.setattr(MemoryKeeper, "connect", connected)
+    ledger._forget()
+    assert isinstance(given, Pass)
+    breaker.succeeded(given)
+    assert away == []
 
 
 def test_a_new_quota_gives_at_once_and_one_of_a_new_server_after_a_window(
