@@ -23,6 +23,7 @@ from pathlib import Path
 
 from deploy import postgres
 from deploy.topology import (
+    COMPOSE,
     SETTINGS,
     Service,
     read_settings,
@@ -67,15 +68,18 @@ class Local:
     Args:
         state: what the services keep, their logs, and who runs.
         network: the first three numbers of the services' addresses.
+        compose: the list of services.
     """
 
     state: Path
     network: str = NETWORK
+    compose: Path = COMPOSE
 
     @property
     def addresses(self) -> dict[str, str]:
         """The address of each service, from `.2` on."""
-        return {name: f"{self.network}.{n}" for n, name in enumerate(service_names(), 2)}
+        names = service_names(self.compose)
+        return {name: f"{self.network}.{n}" for n, name in enumerate(names, 2)}
 
     def folder_of(self, name: str) -> Path:
         """Where a service keeps its files."""
@@ -85,18 +89,36 @@ class Local:
     def _records(self) -> StateFolder:
         return StateFolder(self.state)
 
-    def up(self, settings_path: Path, say: Callable[[str], None]) -> dict[str, str]:
+    def services(self, settings_path: Path) -> dict[str, Service]:
+        """The services as they are started here, each after those that it needs.
+
+        Raises:
+            ConfigurationError: the settings, or the list of services, cannot be used.
+        """
+        return read_topology({**read_settings(settings_path), **self._places()}, self.compose)
+
+    def up(
+        self, settings_path: Path, say: Callable[[str], None], only: Sequence[str] = ()
+    ) -> dict[str, str]:
         """Start what is not running, each service after those that it needs; the addresses.
 
-        What was started is ended again if anything fails.
+        If anything fails, all services are ended again; where only some were wanted, nothing is.
+
+        Args:
+            settings_path: what stands in the place of the variables.
+            say: told of each service that is looked at.
+            only: the services to start, without those that they need; all by default.
 
         Raises:
             HeadraceError: something cannot be started or does not become ready.
         """
-        given = read_settings(settings_path)
+        services = self.services(settings_path)
+        if unknown := [name for name in only if name not in services]:
+            raise ConfigurationError(
+                f"there is no service {', '.join(unknown)}", hint=f"Known: {', '.join(services)}"
+            )
         for address in self.addresses.values():
             _check_address(address)
-        services = read_topology({**given, **self._places()})
         needed = {
             name
             for service in services.values()
@@ -104,14 +126,15 @@ class Local:
             if each.condition == "service_healthy"
         }
         with locked(self._records.control_lock):
-            if set(self.running()) >= services.keys() - _ONCE:
+            if not only and set(self.running()) >= services.keys() - _ONCE:
                 return self.addresses
             try:
-                for name, service in services.items():
+                for name in only or services:
                     say(f"{name} at {self.addresses[name]}")
-                    self._start(name, service, wait=name in needed)
+                    self._start(name, services[name], wait=name in needed)
             except BaseException:
-                self._stop_all()
+                if not only:
+                    self._stop_all()
                 raise
         return self.addresses
 
@@ -134,12 +157,16 @@ class Local:
 
     def running(self) -> list[str]:
         """The services that run."""
-        return [name for name in service_names() if NamedProcess(self._records, name).running()]
+        return [name for name in self.addresses if self.process_of(name).running()]
+
+    def process_of(self, name: str) -> NamedProcess:
+        """The process of a service."""
+        return NamedProcess(self._records, name)
 
     def _stop_all(self) -> list[str]:
         records = self._records
-        known = [name for name in service_names() if name in records.record_names()]
-        return [name for name in reversed(known) if NamedProcess(records, name).stop(grace_s=30.0)]
+        known = [name for name in self.addresses if name in records.record_names()]
+        return [name for name in reversed(known) if self.process_of(name).stop(grace_s=30.0)]
 
     def _places(self) -> dict[str, str]:
         """What stands in the place of the variables that Docker leaves to their defaults."""
@@ -150,7 +177,7 @@ class Local:
         return places
 
     def _start(self, name: str, service: Service, *, wait: bool) -> None:
-        process = NamedProcess(self._records, name)
+        process = self.process_of(name)
         if process.running():
             return
         folder = self.folder_of(name)
@@ -282,6 +309,7 @@ def main(words: Sequence[str] | None = None) -> int:
     up = commands.add_parser("up", help="start everything, and leave it running")
     down = commands.add_parser("down", help="end everything")
     status = commands.add_parser("status", help="say what runs, and where")
+    up.add_argument("only", nargs="*", metavar="SERVICE", help="to start; default: all")
     up.add_argument("--settings", type=Path, default=SETTINGS, help="default: deploy/.env")
     down.add_argument("--volumes", action="store_true", help="also delete what the services keep")
     for each in (up, down, status):
@@ -292,7 +320,11 @@ def main(words: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         if given.command == "up":
-            local.up(given.settings, lambda line: print(line, file=sys.stderr, flush=True))
+            local.up(
+                given.settings,
+                lambda line: print(line, file=sys.stderr, flush=True),
+                given.only,
+            )
             print(f"up; UI: http://{local.addresses['prefect']}:4200")
         elif given.command == "down":
             stopped = local.down(volumes=given.volumes)

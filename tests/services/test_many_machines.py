@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import os
-import random
-import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,10 +13,10 @@ import pytest
 
 from deploy.check import example_with_passwords
 from deploy.local import Local
-from deploy.postgres import programs_folder
 from deploy.topology import read_settings
 from headrace.lake import S3Settings, open_lake
 from tests.support.served import Server
+from tests.support.topology import local_topology
 
 # Nine services on two cores take a minute to come up.
 pytestmark = [pytest.mark.services, pytest.mark.slow, pytest.mark.timeout(1200)]
@@ -30,17 +27,8 @@ TRADES = 30_000
 
 @pytest.fixture
 def local() -> Iterator[Local]:
-    """A state folder that PostgreSQL's user can reach, and addresses of its own."""
-    if programs_folder() is None or shutil.which("redis-server") is None:
-        pytest.skip("no PostgreSQL or no Redis on this machine")
-    folder = Path(tempfile.mkdtemp(prefix="headrace-deploy-"))
-    folder.chmod(0o711)
-    topology = Local(folder / "state", f"127.{random.randrange(20, 250)}.{random.randrange(250)}")
-    try:
+    with local_topology() as topology:
         yield topology
-    finally:
-        topology.down()
-        shutil.rmtree(folder)
 
 
 def command(local: Local, *words: str) -> str:
