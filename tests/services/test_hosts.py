@@ -1,135 +1,221 @@
-"""Four workers as four hosts: homes of their own, one Postgres for quota and leases, one lake."""
+"""Four workers as four hosts, two with clocks that are wrong, and one quota; one dies in mid-run.
+
+The services are those of deploy/compose.yaml, with two workers more. PostgreSQL, which holds what
+Prefect knows, the leases and (in one case) the quota, is restarted in mid-run.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
 import subprocess
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import psutil
-import pyarrow.dataset as ds
 import pytest
+import yaml
 
-from headrace.cli.deployments.plan import default_plan_path
-from headrace.cli.server import ManagedServer
+from deploy.check import example_with_passwords
+from deploy.local import Local
+from deploy.topology import COMPOSE
 from headrace.leases import LeaseStatus, open_leases
-from headrace.sim import SimulatedExchangeProcess, SlidingWindow
-from tests.support.postgres import running_postgres
-from tests.support.served import BIN, Server, clean_environment, wait_until
+from headrace.sim import Arrival, SimulatedExchangeProcess, SlidingWindow
+from tests.support.served import BIN, Server, wait_until
+from tests.support.topology import local_topology
 
-pytestmark = [pytest.mark.services, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.services, pytest.mark.slow, pytest.mark.timeout(1800)]
 
 PRODUCTS = [f"P{n}-USD" for n in range(8)]
-PAGES, PER_S = 200, 15
+PAGES, PER_S = 600, 15
 TRADES = PAGES * 1000
+#: Seconds by which the clocks of the hosts are wrong.
+CLOCKS = {"worker-1": 0, "worker-2": 0, "worker-3": 3, "worker-4": -3}
+#: For so long all four hosts work before one of them dies, in seconds.
+TOGETHER_S = 60
+CLOCK_SHIFT = Path(__file__).parents[1] / "support/clock_shift.c"
 
 
-@contextmanager
-def worker(server: Server, host: int) -> Iterator[subprocess.Popen[bytes]]:
-    """A worker with a state folder of its own, and everything that it starts."""
-    with (server.folder / f"worker-{host}.log").open("wb") as log:
-        process = subprocess.Popen(
-            [str(BIN / "prefect"), "worker", "start", "--pool", "headrace"],
-            cwd=server.folder,
-            env={**server.environment, "HEADRACE_HOME": str(server.folder / f"host-{host}")},
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
+def four_hosts(folder: Path, quota: str) -> Path:
+    """The compose file with four workers, each of two runs at a time."""
+    if shutil.which("cc") is None:
+        pytest.skip("no C compiler on this machine (Debian: apt-get install gcc libc6-dev)")
+    shift = folder / "clock_shift.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-O2", "-o", shift, CLOCK_SHIFT], check=True)
+    content: dict[str, Any] = yaml.safe_load(COMPOSE.read_text())
+    services = content["services"]
+    pattern = yaml.safe_dump(services["worker-1"])
+    for name, wrong_s in CLOCKS.items():
+        variable = name.upper().replace("-", "_")
+        each = yaml.safe_load(pattern.replace("worker-1", name).replace("WORKER_1", variable))
+        each["command"] += ["--limit", "2"]
+        environment = each["environment"]
+        environment["HEADRACE_LEASE_TTL_S"] = "20"
+        environment["PYTHONFAULTHANDLER"] = "1"
+        if quota == "postgres":
+            environment["HEADRACE_QUOTA"] = environment["HEADRACE_LEASES"]
+        if wrong_s:
+            environment |= {"LD_PRELOAD": str(shift), "CLOCK_SHIFT_S": str(wrong_s)}
+        services[name] = each
+    written = folder / "compose.yaml"
+    written.write_text(yaml.safe_dump(content))
+    return written
+
+
+class Share(NamedTuple):
+    """What of the quota was used between two moments of the exchange's clock, in seconds."""
+
+    began: float
+    ended: float
+    requests: int
+
+    @property
+    def used(self) -> float:
+        """1 is all of it."""
+        return self.requests / (self.ended - self.began) / PER_S
+
+
+def together(arrivals: Sequence[Arrival]) -> Share | None:
+    """From the first page of the product that came last, to now; None until all have one.
+
+    As seen by the exchange, when it judged each request against its limit.
+    """
+    firsts: dict[str, float] = {}
+    counted = [each for each in arrivals if each.counted_s is not None]
+    for each in counted:
+        if each.subject.product and "/trades" in each.target:
+            firsts.setdefault(each.subject.product, each.counted_s or 0.0)
+    if len(firsts) < len(PRODUCTS):
+        return None
+    began, ended = max(firsts.values()), max(each.counted_s or 0.0 for each in counted)
+    return Share(began, ended, sum(began < (each.counted_s or 0.0) <= ended for each in counted))
+
+
+@pytest.mark.parametrize("quota", ["postgres", "redis"])
+def test_four_hosts_share_a_quota_and_one_dies(quota: str, tmp_path: Path) -> None:
+    with ExitStack() as opened:
+        tape = [f"{product}:{TRADES}" for product in PRODUCTS]
+        limit = SlidingWindow(requests=PER_S, per_s=1)
+        sim = opened.enter_context(
+            # A run alone, three requests at a time, cannot use the whole quota: none is through
+            # before the last one has begun.
+            SimulatedExchangeProcess(*tape, seed=3, limits=[limit], latency="constant:s=0.6")
         )
-    try:
-        yield process
-    finally:
-        kill_family(process.pid)
-        process.wait()
+        settings = example_with_passwords(tmp_path)
+        settings.write_text(f"{settings.read_text()}EXCHANGE_URL={sim.url}\n")
+        local = opened.enter_context(local_topology(four_hosts(tmp_path, quota)))
+        local.up(settings, lambda _line: None)
+        desk = {
+            **os.environ,
+            **local.services(settings)["worker-1"].environment,
+            "HEADRACE_HOME": str(tmp_path / "desk"),
+            "PREFECT_HOME": str(tmp_path / "desk/prefect"),
+            "NO_PROXY": "*",
+        }
+        server = Server(tmp_path, desk, desk["PREFECT_API_URL"])
+        # What the schedules start would take a place of a worker, and permits.
+        server.prefect("deployment", "schedule", "pause", "--all")
+        wait_until(lambda: ready(server), 120, "a worker")
+
+        words = ["--spread", "8", "--chunk-concurrency", "3", "--json"]
+        with (tmp_path / "desk.log").open("wb") as log:
+            run = subprocess.Popen(
+                [str(BIN / "headrace"), "backfill", *PRODUCTS, *words],
+                cwd=tmp_path,
+                env=desk,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+            )
+        opened.callback(run.kill)
+        wait_until(lambda: together(sim.arrivals()), 400, "requests for all products")
+        at_work = parts_by_host(local, desk["HEADRACE_LEASES"])
+        assert {name: len(parts) for name, parts in at_work.items()} == dict.fromkeys(CLOCKS, 2)
+        share = wait_until(lambda: long_enough(sim.arrivals()), 120, "a minute of work")
+
+        kill_host(local, "worker-4")
+        wait_until(lambda: len(sim.arrivals()) > share.requests + 20 * PER_S, 120, "more requests")
+        restart_postgres(local, settings)
+        said, _ = run.communicate(timeout=900)
+        told = (tmp_path / "desk.log").read_text()
+        assert run.returncode == 0, told
+        counted = sim.stats()
+        audit = json.loads(server.command("audit", "--deep", "--json").stdout)
+
+    print(
+        f"used {share.used:.2%} of {PER_S}/s in {share.ended - share.began:.0f} s", file=sys.stderr
+    )
+    assert counted["throttled"] == 0
+    assert counted["most_in_window"]["1.0"] <= PER_S
+    assert share.used >= 0.98
+    summary = json.loads(said)
+    assert summary["status"] == "done"
+    assert {each["product"]: each["watermark"] for each in summary["products"]} == dict.fromkeys(
+        PRODUCTS, TRADES
+    )
+    starts = {each["products"][0]: each["starts"] for each in summary["parts"]}
+    assert starts == {each: 2 if each in at_work["worker-4"] else 1 for each in PRODUCTS}
+    # Deep: every id is read, once, from the parts that answer for it.
+    assert audit["status"] == "done"
+    assert {
+        each["product"]: (each["rows"], each["watermark"], each["findings"])
+        for each in audit["products"]
+    } == dict.fromkeys(PRODUCTS, (TRADES, TRADES, []))
 
 
-def kill_family(pid: int) -> int:
-    """SIGKILL to a process and all that it started, as when its host is gone; how many."""
-    try:
-        root = psutil.Process(pid)
-        family = [*root.children(recursive=True), root]
-    except psutil.NoSuchProcess:
-        return 0
-    for each in family:
+def long_enough(arrivals: Sequence[Arrival]) -> Share | None:
+    share = together(arrivals)
+    return share if share and share.ended - share.began >= TOGETHER_S else None
+
+
+def parts_by_host(local: Local, leases: str) -> dict[str, set[str]]:
+    """The products that each host's runs hold the lease of."""
+    families = {name: family_of(local, name) for name in CLOCKS}
+    held = [
+        (state.holder.pid, state.name)
+        for state in open_leases(leases).list()
+        if state.holder and state.status is LeaseStatus.HELD and "/spread/" not in state.name
+    ]
+    return {
+        name: {
+            product
+            for pid, lease in held
+            for product in PRODUCTS
+            if pid in {each.pid for each in family} and f"/{product}@" in lease
+        }
+        for name, family in families.items()
+    }
+
+
+def family_of(local: Local, name: str) -> list[psutil.Process]:
+    """A worker and all that it started."""
+    record = local.process_of(name).running()
+    assert record is not None, name
+    root = psutil.Process(record.pid)
+    return [*root.children(recursive=True), root]
+
+
+def kill_host(local: Local, name: str) -> None:
+    """SIGKILL to a worker and all that it started, as when its host is gone."""
+    for each in family_of(local, name):
         try:
             each.kill()
         except psutil.NoSuchProcess:
             continue
-    return len(family)
 
 
-def test_a_host_that_dies_in_mid_run(tmp_path: Path) -> None:
-    shutil.copy(default_plan_path(), tmp_path)
-    shutil.copytree(default_plan_path().parent / "flows", tmp_path / "flows")
-    managed = ManagedServer(tmp_path / "home")
-    tape = [f"{product}:{TRADES}" for product in PRODUCTS]
-    limit = SlidingWindow(requests=PER_S, per_s=1)
-    with ExitStack() as opened:
-        postgres = opened.enter_context(running_postgres())
-        sim = opened.enter_context(SimulatedExchangeProcess(*tape, seed=3, limits=[limit]))
-        shared = postgres.new_database()
-        own = clean_environment(
-            HEADRACE_HOME=str(tmp_path / "home"),
-            HEADRACE_COINBASE_URL=sim.url,
-            HEADRACE_RATE=f"{PER_S}/s",
-            HEADRACE_LEASES=shared,
-            HEADRACE_QUOTA=shared,
-            HEADRACE_LEASE_TTL_S="20",
-            PREFECT_HOME=str(tmp_path / "prefect-home"),
-        )
-        opened.callback(managed.down)
-        api_url = managed.up().api_url
-        server = Server(tmp_path, {**own, "PREFECT_API_URL": api_url}, api_url)
-        server.prefect("work-pool", "create", "headrace", "--type", "process")
-        server.prefect("--no-prompt", "deploy", "--all")
-        workers = [opened.enter_context(worker(server, host)) for host in range(4)]
-        wait_until(lambda: ready(server), 120, "a worker")
-
-        words = [*PRODUCTS, "--spread", "8", "--lake", str(tmp_path / "lake"), "--json"]
-        run = subprocess.Popen(
-            [str(BIN / "headrace"), "backfill", *words],
-            cwd=tmp_path,
-            env=server.environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        # A worker that has begun all that it has taken.
-        lost = wait_until(lambda: at_work(workers, shared), 300, "a worker at work")
-        kill_family(lost.pid)
-        said, errors = run.communicate(timeout=500)
-        assert run.returncode == 0, errors
-        counted = sim.stats()
-
-    summary = json.loads(said)
-    assert {each["product"]: each["watermark"] for each in summary["products"]} == dict.fromkeys(
-        PRODUCTS, TRADES
-    )
-    assert max(each["starts"] for each in summary["parts"]) == 2
-    for product in PRODUCTS:
-        folder = tmp_path / f"lake/raw/trades/exchange=coinbase/product={product}"
-        ids = ds.dataset(folder).to_table(columns=["trade_id"])["trade_id"].to_pylist()
-        assert sorted(ids) == list(range(1, TRADES + 1))
-    assert counted["throttled"] == 0
-
-
-def at_work(workers: list[subprocess.Popen[bytes]], shared: str) -> subprocess.Popen[bytes] | None:
-    """A worker all of whose runs hold their leases, once all parts do."""
-    held = [
-        state.holder.pid
-        for state in open_leases(shared).list()
-        if "/spread/" in state.name and state.holder and state.status is LeaseStatus.HELD
-    ]
-    if len(held) < len(PRODUCTS):
-        return None
-    families = {
-        each.pid: {child.pid for child in psutil.Process(each.pid).children(recursive=True)}
-        for each in workers
-    }
-    return max(workers, key=lambda each: len(families[each.pid] & set(held)))
+def restart_postgres(local: Local, settings: Path) -> None:
+    """As Docker restarts it: connections are closed, nothing is lost."""
+    record = local.process_of("postgres").running()
+    assert record is not None
+    os.kill(record.pid, signal.SIGINT)
+    wait_until(lambda: local.process_of("postgres").running() is None, 30, "the end of PostgreSQL")
+    local.up(settings, lambda _line: None, only=["postgres"])
 
 
 def ready(server: Server) -> bool:
