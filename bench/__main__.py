@@ -14,6 +14,7 @@ BENCHES = {
     "quota": "bench.quota.run",
     "scale": "bench.scale",
     "sot": "bench.sot",
+    "spread": "bench.spread",
     "sot-evidence": "bench.sot_evidence",
     "sot-cql": "bench.sot_cql",
     "starts": "bench.starts",
