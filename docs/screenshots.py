@@ -30,6 +30,7 @@ from tests.support.served import Server, served, wait_until  # noqa: E402
 
 IMAGES = PROJECT / "docs" / "images"
 LARGEST_BYTES = 300_000
+_PATIENCE_S = 240
 TAPE = ("BTC-USD:260000", "ETH-USD:120000", "DOGE-USD:60000,density=0.5")
 _RENAME = """([from, to]) => {
   const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
@@ -69,6 +70,8 @@ def pictures_of_a_server() -> None:
         served(Path(folder), sim, HEADRACE_RATE="15/s") as server,
         browser_page(1280, 800) as page,
     ):
+        # A machine that does something else, too, takes its time to draw a page.
+        page.set_default_timeout(_PATIENCE_S * 1_000)
         server.up()
         ui = PrefectPages(page, server.ui_url)
         run_id = started_from_the_form(server, ui)
@@ -95,11 +98,11 @@ def started_from_the_form(server: Server, ui: PrefectPages) -> str:
 
 def pictures_of_a_run(server: Server, ui: PrefectPages, run_id: str) -> None:
     """The graph while it runs and at the end, and what the run leaves."""
-    wait_until(lambda: server.run(run_id)["state_type"] == "RUNNING", 60, "the start")
-    wait_until(lambda: progress(server, run_id) > 40, 60, "some chunks")
+    wait_until(lambda: server.run(run_id)["state_type"] == "RUNNING", _PATIENCE_S, "the start")
+    wait_until(lambda: progress(server, run_id) > 40, _PATIENCE_S, "some chunks")
     top = server.command("top", "--once").stdout
     show(server, ui, run_id, "progress", height=420)
-    ended = server.ended(run_id)
+    ended = server.ended(run_id, _PATIENCE_S)
     assert ended["state_type"] == "COMPLETED", ended["state"]
     ui.run(run_id)
     ui.page.wait_for_timeout(4_000)
