@@ -98,7 +98,7 @@ docs: setup $(VENV)/docs/.installed  ## build the documentation site into .site/
 	@echo "the site begins at .site/html/index.html"
 
 docs-test: setup-dev  ## run every command block of the tutorial and of how-tos
-	@$(PYTEST) tests/services/test_documents.py -n 2 --dist loadgroup
+	@$(PYTEST) tests/services/test_documents.py -n 2 --dist worksteal
 	@$(BIN)/python -m tests.support.documents
 
 release: setup $(VENV)/release/.installed  ## build and check dist/ with its SBOM; TAG=tag also tags
