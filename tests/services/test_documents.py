@@ -37,7 +37,7 @@ from tests.support.documents import DOCS, PROJECT, blocks_of, pages_with_command
 from tests.support.forward_proxy import forward_proxy, make_certificate, tls_in_front
 from tests.support.looker import SECRET
 from tests.support.receivers import Hook, mail_server, receiving
-from tests.support.served import BIN, clean_environment, processes_of, served, wait_until
+from tests.support.served import BIN, Server, clean_environment, processes_of, wait_until
 
 __all__ = ["moto_url", "seaweed_url"]
 
@@ -69,7 +69,7 @@ def run_page(
     given: Mapping[str, str] | None = None,
     **settings: str,
 ) -> str:
-    """Run all commands of a page in a folder; what they wrote, once none of them is left.
+    """Run all commands of a page in a folder; what they wrote, once what they left running is ended.
 
     Args:
         page: the name of the file in `docs`, without its ending.
@@ -92,8 +92,6 @@ def run_page(
         said, _ = shell.communicate(timeout=800)
         assert shell.returncode == 0, said
         assert "Traceback" not in said, said
-        assert processes_of(home) == []
-        return said
     finally:
         subprocess.run(
             [BIN / "headrace", "down"], env=clean_environment(HEADRACE_HOME=str(home)), check=True
@@ -102,6 +100,8 @@ def run_page(
             os.killpg(shell.pid, signal.SIGKILL)
         except ProcessLookupError:  # it left nothing behind
             shell.wait()
+    assert processes_of(home) == []
+    return said
 
 
 @dataclass(frozen=True, slots=True)
@@ -441,21 +441,45 @@ def test_deployments(world: World, tmp_path: Path) -> None:
     assert said.count("Completed") >= 2
 
 
-def test_alarms(world: World, tmp_path: Path) -> None:
-    """Also what is sent: to Slack behind a proxy, and to a mail server that wants a login."""
-    certificate = make_certificate(tmp_path / "server.pem", "127.0.0.1", "hooks.slack.com")
+@pytest.fixture
+def certificate(tmp_path: Path) -> Path:
+    """Of the servers to which alarms go."""
+    return make_certificate(tmp_path / "server.pem", "127.0.0.1", "hooks.slack.com")
+
+
+@pytest.fixture
+def hook(certificate: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hook]:
+    """Takes what is sent to it, and what is sent to Slack, through a proxy."""
     with (
         receiving(Hook()) as hook,
-        mail_server(certificate, login=("headrace", "secret")) as mail,
         tls_in_front(hook.server_port, certificate) as tls_port,
         forward_proxy({"hooks.slack.com": tls_port}) as proxy,
-        served(
-            tmp_path, world.exchange, HTTPS_PROXY=proxy.url, SSL_CERT_FILE=str(certificate)
-        ) as server,
     ):
-        server.up()
-        folder = tmp_path / "page"
-        folder.mkdir()
+        monkeypatch.setenv("HTTPS_PROXY", proxy.url)
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+        yield hook
+
+
+@pytest.fixture
+def server(hook: Hook, tmp_path: Path) -> Iterator[Server]:
+    """A Prefect server that reaches no other host than the hook."""
+    own = {"HEADRACE_HOME": str(tmp_path / "served"), "PREFECT_HOME": str(tmp_path / "prefect")}
+    managed = ManagedServer(tmp_path / "served")
+    api_url = managed.up().api_url
+    yield Server(tmp_path, clean_environment(**own, PREFECT_API_URL=api_url), api_url)
+    managed.down()
+
+
+def test_alarms(server: Server, hook: Hook, certificate: Path, tmp_path: Path) -> None:
+    """Also what arrives: in Slack, at an address, and at a mail server that wants a login."""
+
+    def emit(product: str) -> None:
+        resource = f"headrace.product.{product}"
+        server.prefect(*("event", "emit", "headrace.product.incomplete", "--resource-id", resource))
+
+    folder = tmp_path / "page"
+    folder.mkdir()
+    with mail_server(certificate, login=("headrace", "secret")) as mail:
         run_page(
             "alarms",
             folder,
@@ -466,21 +490,19 @@ def test_alarms(world: World, tmp_path: Path) -> None:
             },
             PREFECT_API_URL=server.api_url,
         )
-        wait_until(lambda: hook.received, 60, "the message to Slack")
-        [(path, _)] = hook.bodies
-        assert path == "/services/A/B/C"
-        assert "TEST" in json.dumps(hook.received[0]["text"])
-        for block, arrived in (
-            ("webhook/ops", lambda: len(hook.received) > 1),
-            ("headrace-smtp-mail/ops", lambda: mail.received),
-        ):
-            server.command("alarms", "install", "--to", block, "--on")
-            resource = f"headrace.product.{block}"
-            words = ("event", "emit", "headrace.product.incomplete", "--resource-id", resource)
-            server.prefect(*words)
-            wait_until(arrived, 60, block)
-        assert hook.bodies[1][0] == "/x"
-        assert mail.logins == ["headrace"]
+        wait_until(lambda: hook.received, 90, "the message to Slack")
+        server.command("alarms", "install", "--to", "webhook/ops", "--on")
+        emit("HOOK-USD")
+        wait_until(lambda: len(hook.received) > 1, 90, "the message to the address")
+        server.command("alarms", "install", "--to", "headrace-smtp-mail/ops", "--on")
+        emit("MAIL-USD")
+        [(recipients, message)] = wait_until(lambda: mail.received, 90, "the mail")
+    assert [path for path, _ in hook.bodies] == ["/services/A/B/C", "/x"]
+    slack, address = hook.received
+    assert "TEST" in slack["text"]
+    assert (address["alarm"], "HOOK-USD" in address["subject"]) == ("gap-found", True)
+    assert (recipients, mail.logins) == (["ops@example.com"], ["headrace"])
+    assert "MAIL-USD" in message["Subject"]
 
 
 def test_every_page_is_run() -> None:
