@@ -69,7 +69,7 @@ def run_page(
     given: Mapping[str, str] | None = None,
     **settings: str,
 ) -> str:
-    """Run all commands of a page in a folder; what they wrote, once what they left running is ended.
+    """Run all commands of a page in a folder, and end what they leave running; what they wrote.
 
     Args:
         page: the name of the file in `docs`, without its ending.
@@ -78,7 +78,7 @@ def run_page(
         settings: variables of the environment.
     """
     home = folder / "home"
-    own = {"HEADRACE_HOME": str(home), "HEADRACE_RATE": "none", **settings}
+    own = {"HEADRACE_HOME": str(home), **settings}
     shell = subprocess.Popen(
         ["bash", "-c", script_of(DOCS / f"{page}.md", stand_ins=stand_ins or {}, given=given)],
         cwd=folder,
@@ -160,14 +160,13 @@ def world(
         settings = {
             "PREFECT_API_URL": api_url,
             "HEADRACE_COINBASE_URL": exchange.url,
+            "HEADRACE_RATE": "none",
             "AWS_ENDPOINT_URL": seaweed_url,
             "AWS_ACCESS_KEY_ID": ACCESS_KEY,
             "AWS_SECRET_ACCESS_KEY": SECRET_KEY,
             "AWS_DEFAULT_REGION": "us-east-1",
         }
-        own = clean_environment(
-            **settings, HEADRACE_HOME=str(folder / "home"), HEADRACE_RATE="none"
-        )
+        own = clean_environment(**settings, HEADRACE_HOME=str(folder / "home"))
         lake = folder / "data/lake"
         subprocess.run(
             [BIN / "headrace", "backfill", *STORED, "--transform"],
@@ -437,6 +436,7 @@ def test_deployments(world: World, tmp_path: Path) -> None:
             "match=": "headrace products sync",
         },
         HEADRACE_COINBASE_URL=world.exchange.url,
+        HEADRACE_RATE="none",
     )
     assert said.count("Completed") >= 2
 
