@@ -178,7 +178,7 @@ def world(
         yield World(
             exchange=exchange,
             looker=enter(SimulatedLooker(counts={"dashboard": 30, "look": 5})),
-            other_looker=enter(SimulatedLooker(counts={"dashboard": 0})),
+            other_looker=enter(SimulatedLooker(counts={"dashboard": 0, "look": 0})),
             keyed=enter(SimulatedKeyedExchange(keys=make_keys(2), limit=20)),
             s3=seaweed_url,
             aws=moto_url,
