@@ -100,6 +100,7 @@ def test_a_looker_that_fails(server: Server, hook: Hook) -> None:
     assert looker.url.removeprefix("http://") in alarm["subject"]
 
 
+@pytest.mark.timeout(600)
 def test_which_events_prefect_holds_back(server: Server) -> None:
     """A run that starts soon after it was planned follows an event that the scheduler never sent.
 
@@ -112,7 +113,7 @@ def test_which_events_prefect_holds_back(server: Server) -> None:
             "deployments": {"name": {"any_": ["often"]}},
             "flow_runs": {"state": {"type": {"any_": ["COMPLETED", "FAILED"]}}},
         }
-        [run, *_] = wait_until(lambda: server.ask("POST", "/flow_runs/filter", planned), 120, "run")
+        [run, *_] = wait_until(lambda: server.ask("POST", "/flow_runs/filter", planned), 300, "run")
     finally:
         server.up("--deployments", "prefect.yaml", "--no-schedules")
     of_the_run = {"resource": {"id": [f"prefect.flow-run.{run['id']}"]}}
