@@ -16,6 +16,7 @@ from headrace.errors import ConfigurationError
 from headrace.evidence.key_files import KeyFile
 from headrace.evidence.keys import KeyPlace
 from headrace.looker.client import LookerConnection, connection_from_environment
+from headrace.looker.client.connection import PREFIX
 from headrace.pull.request import BLOCK_PREFIX
 from headrace.quota import PoolKey, parse_rates
 from headrace.quota.place import Place
@@ -36,14 +37,20 @@ def lake_of(option: str) -> Lake:
     return loaded(Lake, name) if name else Lake(location=option)
 
 
-def looker_of(option: str) -> LookerConnection:
+def looker_of(option: str, prefix: str = PREFIX) -> LookerConnection:
     """The connection of a saved Looker block, or of the environment, with another address if given.
+
+    Args:
+        option: `block:NAME`, an address, or nothing.
+        prefix: of the variables of the environment.
 
     Raises:
         ConfigurationError: there is no such block, or something is missing.
     """
     name = block_name(option)
-    return loaded(Looker, name).connection() if name else connection_from_environment(option)
+    if name:
+        return loaded(Looker, name).connection()
+    return connection_from_environment(option, prefix)
 
 
 def keys_of(option: str) -> list[PoolKey]:

@@ -10,6 +10,7 @@ from prefect.events import emit_event
 from headrace.checks.report import Breach
 from headrace.coverage import IntervalSet
 from headrace.looker.extract.report import ExtractSummary
+from headrace.looker.validate.report import ValidateReport
 from headrace.pull.report import ProductReceipt, log_event
 from headrace.pull.request import PullRequest
 from headrace.quota import BreakerChange, KeyChange, Phase, SlowdownChange
@@ -23,6 +24,8 @@ MOST_GAPS = 20
 #: What only the listeners within the process hear of a product. That one is unchanged, `up-to-date`
 #: says of every product that is complete.
 NO_EVENTS = {"unchanged"}
+#: Characters of a text from outside in a payload.
+_LONGEST = 300
 #: Problems of a log, of one kind, that have an event each; the report has them all.
 MOST_PROBLEMS = 20
 
@@ -149,6 +152,20 @@ def emit_if_incomplete(summary: ExtractSummary) -> None:
     emit(
         "looker", urlsplit(summary.source).netloc or summary.source, "extraction-incomplete", facts
     )
+
+
+def emit_if_broken(report: ValidateReport) -> None:
+    """Emit `content-broken` about the Looker of which content does not run any more."""
+    if not report.broken:
+        return
+    facts = {
+        "run": report.run,
+        "types": dict(report.counts_by_type),
+        "errors": len(report.broken),
+        "first": report.broken[0].described()[:_LONGEST],
+    }
+    host = urlsplit(report.source).netloc or report.source
+    emit("looker", host, "content-broken", facts)
 
 
 def emit_log_problems(report: SotReport) -> None:

@@ -9,13 +9,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import ClassVar
-from urllib.parse import urlsplit
 
 from blocks.looker import BlockTypeCheckpoints
-from blocks.resolve import looker_of, looker_quota_of, quota_place
 from headrace.leases import Lease, hold, open_leases
-from headrace.logs import hide
-from headrace.looker.client import LookerClient, open_client
+from headrace.looker.client import LookerClient
 from headrace.looker.extract.context import Context, choose_session, resolve_folders
 from headrace.looker.extract.job import TypeJob
 from headrace.looker.extract.metrics import ExtractMetrics
@@ -25,8 +22,9 @@ from headrace.looker.vault import Vault
 from headrace.paths import real_path
 from headrace.run.progress import RunProgress
 from headrace.stopping import Ending
-from tasks.events import emit, emit_breaker_change, emit_slowdown
+from tasks.events import emit
 from tasks.kernel import QuotaRun, announce, opening, registered
+from tasks.looker_connection import connect, connection_of
 
 log = logging.getLogger(__name__)
 
@@ -71,13 +69,11 @@ def open_extraction(request: ExtractRequest) -> Iterator[Extraction]:
         ConnectionFailed: nothing listens at the address.
         StateError: the vault is damaged, or that of another Looker.
     """
-    connection = looker_of(request.base_url).within(request.timeout_s)
-    hide(connection.client_secret.get_secret_value())
+    connection = connection_of(request)
     with opening() as begun:
         run_id, settings, stop, opened = (
             begun.run_id, begun.settings, begun.stop, begun.resources
         )  # fmt: skip
-        quota = looker_quota_of(request.rate, breaker_cooldown_s=settings.breaker_cooldown_s)
         path = real_path(request.vault)
         lease = opened.enter_context(
             hold(
@@ -89,16 +85,10 @@ def open_extraction(request: ExtractRequest) -> Iterator[Extraction]:
                 on_lost=lambda _loss: stop.set(),
             )
         )
-        host = urlsplit(connection.base_url).netloc.rpartition("@")[2]
-        gate = quota.gate(quota_place(settings), host, outage_limit_s=request.outage_limit_s)
-        opened.callback(gate.close)
-        gate.on_breaker_change(emit_breaker_change)
-        gate.on_slowdown(emit_slowdown)
         ending = Ending(stop)
-        client = open_client(connection, gate, workers=request.workers, stop=ending.stop)
-        client.check_reachable()
-        opened.callback(client.close)
-        client.login()
+        quota, gate, client = connect(
+            request, connection, begun, workers=request.workers, stop=ending.stop
+        )
         folders = resolve_folders(client, request.folder_ids, recursive=request.recursive)
         vault = opened.enter_context(Vault.open(path, create=True))
         vault.bind(connection.base_url)

@@ -180,6 +180,40 @@ class UnknownFolder(ConfigurationError):
         self.folder_id = folder_id
 
 
+class FolderNotRead(LookerError):
+    """What lies in a folder is not known, since a listing did not come as a whole."""
+
+    def __init__(self, folder: str, type_: str, reason: str) -> None:
+        super().__init__(
+            f"folder {folder} was not read: {type_}: {reason}",
+            hint="Nothing was promoted; try again",
+        )
+        self.folder = folder
+        self.type = type_
+
+
+class NotPromotable(ConfigurationError):
+    """A person's own folder, or one that holds those."""
+
+    def __init__(self, folder: str, name: str) -> None:
+        super().__init__(
+            f"folder {folder} ({name!r}) is a person's own, or holds those",
+            hint="Promote a shared folder; move there what others are to have",
+        )
+        self.folder = folder
+
+
+class SameLooker(ConfigurationError):
+    """The Looker to promote from is the one to promote to."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(
+            f"{url} is both the Looker to promote from and the one to promote to",
+            hint="Name the other one with --to",
+        )
+        self.url = url
+
+
 class ListingShifts(HeadraceError):
     """A listing moved between its pages faster than the gaps could be read."""
 
@@ -317,10 +351,12 @@ class LoginRefused(ConfigurationError):
 class NoCredentials(ConfigurationError):
     """The address, the client id or the secret is missing."""
 
-    def __init__(self, missing: str) -> None:
+    def __init__(
+        self, missing: str, prefix: str = "LOOKERSDK_", option: str = "--base-url"
+    ) -> None:
         super().__init__(
             f"no Looker to ask: {missing} is not set",
-            hint="Set LOOKERSDK_BASE_URL, LOOKERSDK_CLIENT_ID and LOOKERSDK_CLIENT_SECRET, or save "
-            "a Looker block and name it with --base-url block:NAME",
+            hint=f"Set {prefix}BASE_URL, {prefix}CLIENT_ID and {prefix}CLIENT_SECRET, or save "
+            f"a Looker block and name it with {option} block:NAME",
         )
         self.missing = missing

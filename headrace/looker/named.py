@@ -34,9 +34,15 @@ def named_in(body: bytes) -> list[str]:
             return []
         fields = parsed if isinstance(parsed, dict) else {}
         namer = _Namer(fields.get("dashboard_elements"), fields.get("source_queries"))
-    tiles = [merged_query_of(tile) for tile in _objects(namer.dashboard_elements)]
+    tiles = merged_queries_of({"dashboard_elements": namer.dashboard_elements})
     sources = [id_text(source.get("query_id")) for source in _objects(namer.source_queries)]
     return [item_id for item_id in dict.fromkeys((*tiles, *sources)) if item_id is not None]
+
+
+def merged_queries_of(dashboard: dict[str, Any]) -> list[str]:
+    """Ids of the merged queries that the tiles of a dashboard show, each once."""
+    tiles = [merged_query_of(tile) for tile in _objects(dashboard.get("dashboard_elements"))]
+    return [item_id for item_id in dict.fromkeys(tiles) if item_id is not None]
 
 
 def merged_query_of(tile: dict[str, Any]) -> str | None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +18,14 @@ from headrace.looker.client.client import LookerRetryPolicy
 from headrace.looker.content import TYPES, in_stages
 from headrace.looker.extract.context import (
     Context,
-    Mapper,
-    Piece,
     choose_session,
     ending_of,
     resolve_folders,
 )
 from headrace.looker.extract.job import TypeJob
-from headrace.looker.extract.report import RangeReceipt, TypeReceipt
+from headrace.looker.extract.report import TypeReceipt
 from headrace.looker.extract.request import ExtractRequest
+from headrace.looker.extract.threads import in_threads
 from headrace.looker.extract.writer import BATCHES_PER_WORKER, Writer
 from headrace.looker.vault import Vault
 from headrace.looker.vault.secrets import without_secrets
@@ -63,25 +61,6 @@ def client_of(
         url, "headrace", SecretStr(secret), timeouts=Timeouts(5.0, total_s, total_s)
     )
     return open_client(connection, gate, workers=workers, policy=policy, stop=stop)
-
-
-def in_threads(job: TypeJob, width: int, stop: StopEvent) -> Mapper:
-    """Do the pieces of a job on `width` threads, a bounded number of them ahead."""
-
-    def mapped(kind: str, pieces: Iterator[Piece]) -> Iterable[RangeReceipt]:
-        with ThreadPoolExecutor(width, thread_name_prefix=f"looker-{kind}") as pool:
-            out: set[Future[RangeReceipt]] = set()
-            while True:
-                if not stop.is_set():
-                    wave = islice(pieces, 2 * width - len(out))
-                    out |= {pool.submit(job.do, kind, key, values) for key, values in wave}
-                if not out:
-                    return
-                done, out = wait(out, return_when=FIRST_COMPLETED)
-                for future in done:
-                    yield future.result()
-
-    return mapped
 
 
 @dataclass

@@ -39,6 +39,7 @@ FLOWS = (
     "ingest",
     "keyed-requests",
     "looker",
+    "looker-validate",
     "pull-part",
     "sot-anchor",
     "sot-migrate",

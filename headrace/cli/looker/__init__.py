@@ -61,6 +61,14 @@ class _Commands(LazyGroup):
             "headrace.cli.looker.restore:restore",
             "Restore one item, a type or everything into the Looker at --base-url.",
         ),
+        "promote": Lazy(
+            "headrace.cli.looker.promote:promote",
+            "Promote a folder and all below it from one Looker to another; the plan comes first.",
+        ),
+        "validate": Lazy(
+            "headrace.cli.looker.validate:validate",
+            "Find looks, dashboards and schedules whose queries do not run any more.",
+        ),
         "cleanup": Lazy(
             "headrace.cli.looker.extract:cleanup",
             "Remove versions that were replaced long ago; the current one of every item stays.",

@@ -28,6 +28,7 @@ from headrace.cli.looker.shared import (
 from headrace.cli.options import pipeline_command
 from headrace.extras import require
 from headrace.leases import LeaseHeld, claim, open_leases
+from headrace.looker.asking import LookerAccess
 from headrace.looker.extract.report import ExtractSummary, refused
 from headrace.looker.extract.request import ExtractRequest, vault_lease
 from headrace.looker.retry import RetryReport, retry_failures
@@ -40,7 +41,7 @@ from headrace.signals import stop_on_signals
 from headrace.stopping import Stopped
 
 
-def _check(request: ExtractRequest, _as_json: bool) -> None:
+def check_looker(request: LookerAccess, _as_json: bool) -> None:
     """Say what is missing before a server is started; a block needs the server."""
     require("looker")
     if not request.base_url.startswith(BLOCK_PREFIX):
@@ -74,7 +75,7 @@ extract = pipeline_command(
     """,
     name="extract",
     admit=_admit,
-    check=_check,
+    check=check_looker,
 )
 
 

@@ -191,9 +191,12 @@ def _show_failures(vault: str | None, *, as_json: bool) -> None:
         typer.echo("nothing is failing")
 
 
+_SHOWN = [how for how in RestoreOutcome if how is not RestoreOutcome.REMOVED]
+
+
 def _table(counts: dict[str, Counter[RestoreOutcome]]) -> Table:
     rows = [
-        {"type": type_, **{how.value: of_type[how] for how in RestoreOutcome}}
+        {"type": type_, **{how.value: of_type[how] for how in _SHOWN}}
         for type_, of_type in counts.items()
     ]
     return table_of(rows or [{"type": "nothing to restore"}])

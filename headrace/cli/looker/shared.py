@@ -116,8 +116,15 @@ def connected(
     stop: StopEvent,
     outage_limit_s: float = OUTAGE_LIMIT_S,
     workers: int = 4,
+    prefix: str = "LOOKERSDK_",
 ) -> Iterator[LookerClient]:
     """A client that is logged in.
+
+    Args:
+        base_url, rate, outage_limit_s: see the options.
+        stop: ends waits and requests.
+        workers: requests in flight at most.
+        prefix: of the variables of the environment that it takes address and key from.
 
     Raises:
         ConfigurationError: something cannot be used, or the login is refused.
@@ -129,7 +136,7 @@ def connected(
     from headrace.looker.client import open_client
 
     settings = load_settings()
-    connection = looker_of(base_url)
+    connection = looker_of(base_url, prefix)
     hide(connection.client_secret.get_secret_value())
     quota = looker_quota_of(
         ",".join(rate) or settings.looker_rate, breaker_cooldown_s=settings.breaker_cooldown_s

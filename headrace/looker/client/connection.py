@@ -73,30 +73,36 @@ def check_looker_url(text: str) -> str:
         raise ConfigurationError(error.message, hint=hint) from error
 
 
-def connection_from_environment(base_url: str = "") -> LookerConnection:
+#: The SDK's own variables, and those of the Looker that is promoted to.
+PREFIX, TARGET_PREFIX = "LOOKERSDK_", "LOOKERSDK_TARGET_"
+_OPTIONS = {PREFIX: "--base-url", TARGET_PREFIX: "--to"}
+
+
+def connection_from_environment(base_url: str = "", prefix: str = PREFIX) -> LookerConnection:
     """The connection that the SDK's own variables describe.
 
     Args:
         base_url: instead of `LOOKERSDK_BASE_URL`.
+        prefix: of the variables.
 
     Raises:
         NoCredentials: naming what is missing.
         ConfigurationError: something cannot be used.
     """
     return LookerConnection(
-        base_url=base_url or _given("LOOKERSDK_BASE_URL"),
-        client_id=_given("LOOKERSDK_CLIENT_ID"),
-        client_secret=SecretStr(_given("LOOKERSDK_CLIENT_SECRET")),
-        verify_ssl=_boolean("LOOKERSDK_VERIFY_SSL"),
-        timeouts=_timeouts("LOOKERSDK_TIMEOUT"),
+        base_url=base_url or _given("BASE_URL", prefix),
+        client_id=_given("CLIENT_ID", prefix),
+        client_secret=SecretStr(_given("CLIENT_SECRET", prefix)),
+        verify_ssl=_boolean(f"{prefix}VERIFY_SSL"),
+        timeouts=_timeouts(f"{prefix}TIMEOUT"),
     )
 
 
-def _given(name: str) -> str:
+def _given(name: str, prefix: str) -> str:
     # The SDK, too, takes quotes around a value as not meant.
-    text = os.environ.get(name, "").strip().strip("\"'")
+    text = os.environ.get(f"{prefix}{name}", "").strip().strip("\"'")
     if not text:
-        raise NoCredentials(name)
+        raise NoCredentials(f"{prefix}{name}", prefix, _OPTIONS[prefix])
     return text
 
 

@@ -10,12 +10,10 @@ from typing import Annotated, Any
 from pydantic import Field, field_validator, model_validator
 
 from headrace.lake.names import location_digest
+from headrace.looker.asking import LookerAccess, split_names
 from headrace.looker.content import TYPES, content_of
 from headrace.paths import real_path
-from headrace.pull.request import BLOCK_PREFIX, RATE
-from headrace.quota.config import OUTAGE_LIMIT_S
-from headrace.quota.rates import parse_rates
-from headrace.run.parameters import Form, Parameters, about
+from headrace.run.parameters import Form, about
 
 MOST_WORKERS = 50
 
@@ -28,7 +26,7 @@ def default_workers() -> int:
     return min(os.cpu_count() or 1, 8)
 
 
-class ExtractRequest(Parameters):
+class ExtractRequest(LookerAccess):
     """An extraction.
 
     `types` are content types, each once, in the order of `headrace.looker.content.TYPES`.
@@ -92,54 +90,11 @@ class ExtractRequest(Parameters):
         ),
         Form(str, empty="", setting="looker_vault"),
     ]
-    base_url: Annotated[
-        str,
-        about(
-            "Looker",
-            "Address of the Looker or block:NAME; empty for LOOKERSDK_BASE_URL.",
-            "https://company.looker.com",
-            "block:ours",
-        ),
-        Form(environment="LOOKERSDK_BASE_URL"),
-    ] = ""
-    rate: Annotated[
-        str,
-        about(
-            "Rate",
-            "What the Looker allows, such as 10/s,100/m, or block:NAME; none lifts it.",
-            "10/s",
-            "10/s,100/m",
-            "block:signed",
-        ),
-        Form(RATE, empty="", setting="looker_rate", joined=True),
-    ]
-    timeout_s: Annotated[
-        float,
-        Field(ge=0),
-        about(
-            "Time limit of a request",
-            "Seconds that one request may take; 0 for the connection's own limits.",
-            0,
-            120,
-        ),
-    ] = 0.0
-    outage_limit_s: Annotated[
-        float,
-        Field(ge=0),
-        about(
-            "Patience in seconds",
-            "Seconds to wait for a Looker that is down before the run fails.",
-            1800,
-            60,
-        ),
-    ] = OUTAGE_LIMIT_S
 
     @field_validator("types", "folder_ids", mode="before")
     @classmethod
     def _split(cls, value: Any) -> tuple[str, ...]:
-        texts = [value] if isinstance(value, str) else [str(each) for each in value]
-        parts = [part.strip() for text in texts for part in text.split(",")]
-        return tuple(dict.fromkeys(part for part in parts if part))
+        return split_names(value)
 
     @field_validator("types")
     @classmethod
@@ -147,22 +102,6 @@ class ExtractRequest(Parameters):
         singular = [_singular(name) for name in types]
         wanted = {content_of(name).type for name in singular}
         return tuple(name for name in TYPES if name in wanted)
-
-    @field_validator("rate")
-    @classmethod
-    def _rate(cls, value: str) -> str:
-        if not value.startswith(BLOCK_PREFIX):
-            parse_rates(value)
-        return value
-
-    @field_validator("base_url")
-    @classmethod
-    def _url(cls, value: str) -> str:
-        if not value or value.startswith(BLOCK_PREFIX):
-            return value
-        from headrace.looker.client.connection import check_looker_url  # not for help
-
-        return check_looker_url(value)
 
     @model_validator(mode="after")
     def _consistent(self) -> ExtractRequest:

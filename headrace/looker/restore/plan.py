@@ -56,21 +56,19 @@ def plan(
         if row is None:
             raise NotInVault(type_, item_id)
         body = vault.contents.body(type_, item_id, version=version)
-        step = Step(type_, item_id, row.name or "", body.hash, version)
-        return [*named_by_steps(vault, [step]), step]
+        return with_named(vault, [Step(type_, item_id, row.name or "", body.hash, version)])
     steps: list[Step] = []
     for type_ in RESTORE_ORDER:
         if type_ in wanted:
             rows = list(vault.contents.rows(type_, deleted=deleted))
             ordered = _parents_first(rows) if type_ == "folder" else rows
             steps += [Step(row.type, row.id, row.name or "", row.hash) for row in ordered]
+    return with_named(vault, steps)
+
+
+def with_named(vault: Vault, steps: Sequence[Step]) -> list[Step]:
+    """With the queries and merged queries that dashboards rest on, as far as the vault has them."""
     known = {(step.type, step.id) for step in steps}
-    named = [step for step in named_by_steps(vault, steps) if (step.type, step.id) not in known]
-    return sorted((*steps, *named), key=lambda step: RESTORE_ORDER.index(step.type))
-
-
-def named_by_steps(vault: Vault, steps: Sequence[Step]) -> list[Step]:
-    """The queries and merged queries that dashboards rest on, as far as the vault has them."""
     found: list[Step] = []
     for type_ in ("merge_query", "query"):
         above = content_of(type_).named_by
@@ -79,9 +77,9 @@ def named_by_steps(vault: Vault, steps: Sequence[Step]) -> list[Step]:
             if step.type == above:
                 body = vault.contents.body(above, step.id, version=step.version).body
                 ids |= dict.fromkeys(named_in(body))
-        rows = [row for item_id in ids if (row := vault.contents.row(type_, item_id)) is not None]
-        found = [Step(row.type, row.id, row.name or "", row.hash) for row in rows] + found
-    return found
+        rows = [vault.contents.row(type_, i) for i in ids if (type_, i) not in known]
+        found += [Step(row.type, row.id, row.name or "", row.hash) for row in rows if row]
+    return sorted((*steps, *found), key=lambda step: RESTORE_ORDER.index(step.type))
 
 
 def _parents_first(rows: Sequence[Row]) -> list[Row]:

@@ -18,6 +18,7 @@ class RestoreOutcome(StrEnum):
     UNCHANGED = "unchanged"
     SKIPPED = "skipped"  # the API cannot make it
     FAILED = "failed"
+    REMOVED = "removed"  # by a promotion: it is in the trash there
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ it is made again, and what was made without its parts gets them.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -52,6 +52,7 @@ class Restorer:
         force: write also what is as it was restored before.
         enable_schedules: switch schedules and alerts on in another Looker if they are on in the
             vault.
+        given: ids at the target of what is there without a restore, by type and id.
         stop: looked at before each item.
         report: called with each outcome as it comes.
     """
@@ -64,13 +65,14 @@ class Restorer:
         overwrite: bool = False,
         force: bool = False,
         enable_schedules: bool = False,
+        given: Mapping[tuple[str, str], str] | None = None,
         stop: StopEvent = STOP,
         report: Callable[[ItemReport], None] = lambda _outcome: None,
     ) -> None:
         self._vault = vault
         self._state = RestoreState(vault, client.source)
         same = vault.source == client.source
-        self._ids = Ids(self._state, same=same)
+        self._ids = Ids(self._state, same=same, given=given)
         self._api = Api(client)
         self._writer = Writer(self._api, self._ids, enable_schedules=enable_schedules)
         finder = Finder(vault, self._ids, self._writer)
@@ -228,7 +230,7 @@ class Restorer:
         return tuple(message.removeprefix(_LEFT_OUT).split("; "))
 
     def _is_right(self, stored: Body, there: bytes, restored: bytes | None) -> bool:
-        if self._force:
+        if self._force and not content_of(stored.type).named_by:
             return False
         if self._ids.same:
             there_now: Fields = json.loads(without_secrets(stored.type, there))

@@ -184,14 +184,20 @@ class Ids:
         state: what was restored there.
         same: the target is the Looker that the vault is of. What was not restored has its own id
             there then; elsewhere it is not there.
+        given: ids there, by type and id, of what was not restored and is there all the same.
     """
 
-    def __init__(self, state: RestoreState, *, same: bool) -> None:
+    def __init__(
+        self, state: RestoreState, *, same: bool, given: Mapping[tuple[str, str], str] | None = None
+    ) -> None:
         self._state = state
         self.same = same
+        self._given = given or {}
 
     def known(self, type_: str, item_id: str) -> str | None:
         """The id there, or None."""
+        if (given := self._given.get((type_, item_id))) is not None:
+            return given
         entry = self._state.entry(type_, item_id)
         if entry is not None:
             return entry.new_id

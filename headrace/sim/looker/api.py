@@ -14,9 +14,10 @@ from headrace.sim.looker.access_api import AccessApi
 from headrace.sim.looker.library import Library, sort_key
 from headrace.sim.looker.routes import LISTS, PLURALS, ListRoute, item_key, number_of, segments
 from headrace.sim.looker.tokens import error_reply
+from headrace.sim.looker.validation import ValidationApi
 from headrace.sim.looker.writes import WriteApi
 
-_FILTERS = ("folder_id", "user_id", "title", "name", "parent_id", "slug")
+_FILTERS = ("folder_id", "user_id", "title", "name", "parent_id", "slug", "email")
 
 
 #: Who is logged in.
@@ -44,6 +45,7 @@ class LookerApi:
         self._page_most = page_most
         self._access = AccessApi(library)
         self._writes = WriteApi(library, self._access)
+        self._validation = ValidationApi(library)
 
     def answer(self, request: Request) -> Answer:
         """The answer to a request that nothing went wrong with."""
@@ -59,7 +61,8 @@ class LookerApi:
         if key is not None:
             return self._one(*key, request)
         of_access = self._access.answer(request, pieces, None)
-        return Answer(of_access or self._writes.read(pieces) or _missing(pieces))
+        other = of_access or self._writes.read(pieces) or self._validation.read(request, pieces)
+        return Answer(other or _missing(pieces))
 
     def _list(self, route: ListRoute, request: Request) -> Answer:
         query = request.query

@@ -148,7 +148,7 @@ def _query(number: str) -> dict[str, Any]:
     return {
         "id": number,
         "model": "model_1",
-        "view": place("word"),
+        "view": "explore_1",
         "fields": [f"{place('word')}.id", f"{place('other')}.count"],
         "filters": {f"{place('other')}.created_date": "90 days"},
         "sorts": [f"{place('other')}.count desc"],

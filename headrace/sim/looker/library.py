@@ -78,6 +78,9 @@ class Library:
             if kind not in LOOSE_KINDS
         }
         self._loose: dict[str, dict[str, dict[str, Any]]] = {}
+        #: Fields that the LookML has no more, and those that the database refuses.
+        self.unknown_fields: set[str] = set()
+        self.failing_fields: set[str] = set()
         self._by_slug: dict[str, dict[str, Any]] = {}
         self._changes = 0
         self._found: dict[tuple[str, bool, Filters], tuple[int, list[str]]] = {}
@@ -199,7 +202,7 @@ class Library:
         item_id = order[number % len(order)]
         queries = [
             self.add_query(
-                {"model": "model_1", "view": view, "fields": [f"{view}.id", f"{view}.count"],
+                {"model": "model_1", "view": "explore_1", "fields": [f"{view}.id", f"{view}.count"],
                  "filters": {f"{view}.id": str(number)}, "limit": "500"}
             )
             for view in ("orders", "users")
@@ -211,15 +214,17 @@ class Library:
                 "total": False,
                 "vis_config": {"type": "looker_line"},
                 "source_queries": [
-                    {"name": query["view"], "query_id": query["id"], "merge_fields": [
-                        {"field_name": "orders.id", "source_field_name": f"{query['view']}.id"}
+                    {"name": f"Query {at}", "query_id": query["id"], "merge_fields": [
+                        {"field_name": "orders.id", "source_field_name": query["fields"][0]}
                     ]}
-                    for query in queries
+                    for at, query in enumerate(queries)
                 ],
             }
         )  # fmt: skip
-        filterables = [{"model": q["model"], "view": q["view"], "name": q["view"], "listen": []}
-                       for q in queries]  # fmt: skip
+        filterables = [
+            {"model": query["model"], "view": query["view"], "name": f"Query {at}", "listen": []}
+            for at, query in enumerate(queries)
+        ]
         tile = {
             "id": self.next_loose_id(), "dashboard_id": item_id, "title": f"Merged {number + 1}",
             "type": "vis", "look_id": None,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from urllib.parse import unquote
 
 from headrace.sim.http import Request
-from headrace.sim.looker.faults import LookerSubject
+from headrace.sim.looker.faults import Ask, LookerSubject
 from headrace.sim.looker.library import kind_of
 
 PREFIX = "/api/4.0/"
@@ -125,10 +125,10 @@ def subject_of(request: Request) -> LookerSubject:
         offset, limit = (number_of(request.query.get(name)) for name in ("offset", "limit"))
         return LookerSubject("list", route.kind, offset=offset or 0, limit=limit)
     key = item_key(pieces) or access_key(pieces)
-    kind, item_id = key or (PLURALS.get(pieces[0]) if pieces else None, None)
-    if request.method == "GET":
-        return LookerSubject("item" if key else "any", kind, item_id)
-    return LookerSubject("write", kind or (pieces[0] if pieces else None), item_id)
+    first = pieces[0] if pieces else None
+    kind, item_id = key or (PLURALS.get(first, first) if first else None, None)
+    ask: Ask = "write" if request.method != "GET" else "item" if key else "any"
+    return LookerSubject(ask, kind, item_id)
 
 
 def number_of(text: str | None) -> int | None:
