@@ -18,6 +18,7 @@ from headrace.cli.looker.shared import (
     Rate,
     Types,
     VaultPath,
+    check_looker,
     connected,
     hold_vault,
     known_types,
@@ -26,28 +27,20 @@ from headrace.cli.looker.shared import (
     same_looker,
 )
 from headrace.cli.options import pipeline_command
-from headrace.extras import require
 from headrace.leases import LeaseHeld, claim, open_leases
-from headrace.looker.asking import LookerAccess
 from headrace.looker.extract.report import ExtractSummary, refused
 from headrace.looker.extract.request import ExtractRequest, vault_lease
 from headrace.looker.retry import RetryReport, retry_failures
 from headrace.looker.vault import Failure
 from headrace.looker.verify import Comparison, Finding, Problem, VerifyCounts, verify_hashes
-from headrace.pull.request import BLOCK_PREFIX
 from headrace.quota.config import OUTAGE_LIMIT_S
 from headrace.settings import load_settings
 from headrace.signals import stop_on_signals
 from headrace.stopping import Stopped
 
 
-def check_looker(request: LookerAccess, _as_json: bool) -> None:
-    """Say what is missing before a server is started; a block needs the server."""
-    require("looker")
-    if not request.base_url.startswith(BLOCK_PREFIX):
-        from headrace.looker.client import connection_from_environment  # not for help
-
-        connection_from_environment(request.base_url)
+def _check(request: ExtractRequest, _as_json: bool) -> None:
+    check_looker(request.base_url)
 
 
 @contextmanager
@@ -75,7 +68,7 @@ extract = pipeline_command(
     """,
     name="extract",
     admit=_admit,
-    check=check_looker,
+    check=_check,
 )
 
 

@@ -18,6 +18,7 @@ from headrace.cli.looker.shared import (
     OutageLimit,
     Rate,
     VaultPath,
+    check_looker,
     connected,
     hold_vault,
     one_line,
@@ -32,6 +33,7 @@ from headrace.looker.vault import Status, Vault
 from headrace.quota.config import OUTAGE_LIMIT_S
 
 _WORKERS = 4
+#: Of the variables of the Looker that is promoted to.
 _TARGET_PREFIX = "LOOKERSDK_TARGET_"
 
 
@@ -84,6 +86,8 @@ def promote(
     did there, and what is missing there. Logs in there with LOOKERSDK_TARGET_CLIENT_ID and
     LOOKERSDK_TARGET_CLIENT_SECRET, or with the key of a Looker block.
     """
+    check_looker(source)
+    check_looker(target, _TARGET_PREFIX)
     with Vault.open(vault_path(vault), create=True) as kept, ExitStack() as opened:
         stop = opened.enter_context(hold_vault(kept, "promote"))
         options: dict[str, Any] = {

@@ -9,11 +9,13 @@ from urllib.parse import urlsplit
 
 import typer
 
+from headrace.extras import require
 from headrace.leases import hold, open_leases
 from headrace.logs import hide
 from headrace.looker.content import TYPES, content_of
 from headrace.looker.extract.request import vault_lease
 from headrace.looker.vault import Vault, VaultOfAnother
+from headrace.pull.request import BLOCK_PREFIX
 from headrace.quota.config import OUTAGE_LIMIT_S
 from headrace.settings import load_settings
 from headrace.signals import stop_on_signals
@@ -106,6 +108,19 @@ OutageLimit = Annotated[
     float,
     typer.Option(min=0, help="Seconds to wait for a Looker that is down before the command ends."),
 ]
+
+
+def check_looker(base_url: str, prefix: str = "LOOKERSDK_") -> None:
+    """Say what is missing before anything is started; a block needs a server to be read.
+
+    Raises:
+        ConfigurationError: the SDK, the address or the key is missing.
+    """
+    require("looker")
+    if not base_url.startswith(BLOCK_PREFIX):
+        from headrace.looker.client import connection_from_environment  # not for help
+
+        connection_from_environment(base_url, prefix)
 
 
 @contextmanager

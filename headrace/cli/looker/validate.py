@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.cli.looker.extract import check_looker
+from headrace.cli.looker.shared import check_looker
 from headrace.cli.options import pipeline_command
 from headrace.looker.validate.request import ValidateRequest
 
@@ -16,5 +16,5 @@ validate = pipeline_command(
     of a Looker block.
     """,
     name="validate",
-    check=check_looker,
+    check=lambda request, _as_json: check_looker(request.base_url),
 )

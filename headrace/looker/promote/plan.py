@@ -73,6 +73,11 @@ class PlannedItem:
     step: Step | None = None
     taken: bool = False
 
+    @property
+    def will_be_there(self) -> bool:
+        """Whether it is there, or will be, once the plan is carried out."""
+        return self.change in WRITTEN or bool(self.new_id and not self.taken)
+
 
 @dataclass
 class PromotionPlan:
@@ -269,16 +274,24 @@ class Planner:
     # -- one item -------------------------------------------------------------------------------
 
     def _planned(self, row: Row) -> PlannedItem:
-        if (unread := self._reading.unread.get((row.type, row.id))) is not None:
-            return PlannedItem(row.type, row.id, row.name or row.id, Change.UNREAD, why=unread)
+        entry = self._state.entry(row.type, row.id)
+        item = PlannedItem(
+            row.type,
+            row.id,
+            row.name or row.id,
+            Change.UNREAD,
+            entry.new_id if entry else "",
+            self._reading.unread.get((row.type, row.id), ""),
+        )
+        if (row.type, row.id) in self._reading.unread:
+            return item
         body = self._body(row.type, row.id)
-        step = Step(row.type, row.id, row.name or "", row.hash)
-        item = PlannedItem(row.type, row.id, row.name or row.id, Change.CREATED, step=step)
         lacks = list(self._lacking(row.type, row.id, body))
         self._find_owner(row.type, row.id, body)
         if lacks:
-            return replace(item, change=Change.BLOCKED, why="; ".join(lacks), step=None)
-        entry = self._state.entry(row.type, row.id)
+            return replace(item, change=Change.BLOCKED, why="; ".join(lacks))
+        step = Step(row.type, row.id, row.name or "", row.hash)
+        item = replace(item, change=Change.CREATED, new_id="", step=step)
         there = self._there.item(row.type, entry.new_id) if entry else None
         if entry is not None and there is not None:
             return self._compared(item, body, entry, json.loads(there))
@@ -383,7 +396,7 @@ class Planner:
             planned = self._items.get(("look", look))
             if planned is None and self._state.entry("look", look) is None:
                 yield self._lack("look", look, about)
-            elif planned is not None and not planned.new_id and planned.change not in WRITTEN:
+            elif planned is not None and not planned.will_be_there:
                 yield f"look {look} is not promoted"
 
     def _lack(self, kind: str, name: str, about: str = "", *, blocks: bool = True) -> str:

@@ -41,7 +41,7 @@ _V1 = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
 CREATE TABLE session (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
-    kind TEXT NOT NULL,               -- extract, retry, pack, restore
+    kind TEXT NOT NULL,               -- extract, retry, pack, restore, promote
     run_id TEXT NOT NULL,
     parameters TEXT NOT NULL,         -- JSON
     started_at TEXT NOT NULL,
