@@ -17,6 +17,7 @@ from headrace.audit.request import AuditRequest
 from headrace.cli.options import command
 from headrace.errors import ConfigurationError
 from headrace.looker.extract.request import ExtractRequest
+from headrace.looker.validate.request import ValidateRequest
 from headrace.pull.request import IngestRequest, PullRequest
 from headrace.quota.config import OUTAGE_LIMIT_S
 from headrace.run.parameters import Form, Parameters
@@ -159,7 +160,7 @@ def test_every_pipeline_explains_each_parameter(name):
 def test_every_run_waits_for_a_source_equally_long_unless_asked_otherwise() -> None:
     found = {
         request.__name__: parameter.default
-        for request in (PullRequest, IngestRequest, AuditRequest, ExtractRequest)
+        for request in (PullRequest, IngestRequest, AuditRequest, ExtractRequest, ValidateRequest)
         for parameter in request.parameters()
         if parameter.name == "outage_limit_s"
     }

@@ -18,6 +18,7 @@ from headrace.checks.report import Breach, Check
 from headrace.cli.alarms.catalogue import ALARMS, FLOWS, OLDER_EVENTS
 from headrace.coverage import IntervalSet
 from headrace.looker.extract.report import ExtractSummary, TypeReceipt
+from headrace.looker.validate.report import Broken, ValidateReport
 from headrace.pull.report import ProductReceipt
 from headrace.pull.request import PullRequest
 from headrace.quota import BreakerChange, KeyChange, Phase, SlowdownChange
@@ -57,6 +58,10 @@ def _emit_all() -> None:
         "run", Status.PARTIAL, 1, None, "/vault", "http://looker.test:80", costs, (bad,)
     )
     events.emit_if_incomplete(summary)
+    broken = Broken("look", "7", "Unknown field", title="Margins")
+    events.emit_if_broken(
+        ValidateReport("run", Status.PARTIAL, None, "http://looker.test:80", costs, (broken,))
+    )
     for usable, status in ((False, 401), (False, 429), (True, None)):
         events.emit_key_change(KeyChange("host", "key 1", usable, status, 1.0))
     for action in ("write", "migrate", "anchor"):
