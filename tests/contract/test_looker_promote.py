@@ -168,11 +168,17 @@ def test_what_changed_here_is_changed_there_and_nothing_else(lookers: Lookers) -
     dashboard = max(lookers.inside("dashboard"), key=int)
     look = max(lookers.inside("look"), key=int)
     lookers.dev.library.edit("dashboard", dashboard, title="Renamed", dashboard_elements=[])
+    new_id = lookers.new_ids()["dashboard", dashboard]
+    there = json.loads(lookers.prod.library.body("dashboard", new_id) or b"")
+    tiles = [{**tile, "alert_count": 1} for tile in there["dashboard_elements"]]
+    lookers.prod.library.edit("dashboard", new_id, dashboard_elements=tiles)
     lookers.dev.library.edit("look", look, folder_id="4")
     lookers.dev.library.edit("folder", "5", name="Renamed")
     plan, done = lookers.promote()
     changed = {key for key, change in _changes(plan).items() if change is Change.CHANGED}
     assert changed == {("dashboard", dashboard), ("look", look), ("folder", "5")}
+    why = {item.id: item.why for item in plan.items if item.why}
+    assert why == {dashboard: f"{len(tiles)} alerts on its tiles there end"}
     assert done is not None
     assert done.problems == []
     lookers.assert_alike()

@@ -306,11 +306,11 @@ class Planner:
         self, item: PlannedItem, body: Fields, entry: Entry, there: Fields
     ) -> PlannedItem:
         """An item that was promoted, or restored, before."""
-        item = replace(item, new_id=entry.new_id)
+        item = replace(item, new_id=entry.new_id, why=_of_alerts(there))
         mark = self._state.entry(mark_kind(item.type), item.id)
         if mark is None or not entry.complete:
             # A run was cut off, or a restore made it.
-            return replace(item, change=Change.CHANGED, why="it is to be completed")
+            return replace(item, change=Change.CHANGED, why=_joined("to be completed", item.why))
         was_here, was_there = mark.hash[:_DIGEST], mark.hash[_DIGEST:]
         moved = item.type == "folder" and item.id == self._plan.folder and self._moved(body, there)
         here = fingerprint(item.type, body) != was_here or moved
@@ -370,7 +370,8 @@ class Planner:
 
     def _conflict(self, item: PlannedItem, why: str) -> PlannedItem:
         if self._overwrite:
-            return replace(item, change=Change.CHANGED, why=f"{why}, and is overwritten")
+            why = _joined(f"{why}, and is overwritten", item.why)
+            return replace(item, change=Change.CHANGED, why=why)
         return replace(item, change=Change.CONFLICT, why=why, step=None)
 
     # -- what it rests on -----------------------------------------------------------------------
@@ -444,6 +445,17 @@ class Planner:
         yield PlannedItem(
             row.type, row.id, row.name or row.id, Change.REMOVED, entry.new_id, why=why
         )
+
+
+def _of_alerts(there: Fields) -> str:
+    """What a write takes along: tiles are made again, and alerts hang on the old ones."""
+    tiles = objects(there.get("dashboard_elements"))
+    count = sum(int(tile.get("alert_count") or 0) for tile in tiles)
+    return f"{count} alerts on its tiles there end" if count else ""
+
+
+def _joined(*words: str) -> str:
+    return "; ".join(word for word in words if word)
 
 
 _DIGEST = hashlib.sha256().digest_size
