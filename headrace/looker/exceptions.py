@@ -193,13 +193,10 @@ class FolderNotRead(LookerError):
 
 
 class NotPromotable(ConfigurationError):
-    """A person's own folder, or one that holds those."""
+    """A folder that cannot go there: a person's own, or a root."""
 
-    def __init__(self, folder: str, name: str) -> None:
-        super().__init__(
-            f"folder {folder} ({name!r}) is a person's own, or holds those",
-            hint="Promote a shared folder; move there what others are to have",
-        )
+    def __init__(self, folder: str, name: str, reason: str, hint: str) -> None:
+        super().__init__(f"folder {folder} ({name!r}) {reason}", hint=hint)
         self.folder = folder
 
 

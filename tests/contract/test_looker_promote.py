@@ -393,6 +393,8 @@ def test_what_does_not_come_is_named_and_a_broken_listing_ends_it(lookers: Looke
 def test_folders_that_cannot_be_promoted_are_refused(lookers: Lookers) -> None:
     with pytest.raises(UnknownFolder):
         lookers.promote(folder="999")
+    with pytest.raises(NotPromotable, match="is a root"):
+        lookers.promote(folder="1", into="1")
     lookers.dev.library.edit("folder", "5", is_personal=True)
     with pytest.raises(NotPromotable, match="folder 5"):
         lookers.promote()

@@ -212,8 +212,17 @@ class Planner:
         for folder in self._reading.folders:
             body = self._body("folder", folder)
             if body.get("is_personal") or body.get("is_users_root"):
-                raise NotPromotable(folder, str(body.get("name")))
+                raise NotPromotable(
+                    folder,
+                    str(body.get("name")),
+                    "is a person's own, or holds those",
+                    "Promote a shared folder; move there what others are to have",
+                )
         parent = id_text(top.get("parent_id"))
+        if parent is None and self._into:
+            reason = "is a root, which lies in no other folder"
+            hint = "Leave --into out, or promote the folders in it"
+            raise NotPromotable(self._plan.folder, self._plan.name, reason, hint)
         if self._into:
             there = self._there.item("folder", self._into)
             found = self._into if there is not None else None
