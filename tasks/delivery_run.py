@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from blocks.resolve import keys_of, quota_place
+from headrace.amounts import counted
 from headrace.delivery.benchmark import BenchmarkLine
 from headrace.delivery.client import KeyedClient
 from headrace.delivery.delivery import Delivery
@@ -60,7 +61,8 @@ class DeliveryProgress:
     def so_far(self) -> str:
         """Requests that have ended."""
         line = self.line()
-        return f"{line.successes + line.expired + line.buried if line else 0:,} requests ended"
+        ended = line.successes + line.expired + line.buried if line else 0
+        return f"{counted(ended, 'request')} ended"
 
     def bars(self) -> list[Bar]:
         """One for all requests."""

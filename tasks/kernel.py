@@ -34,6 +34,7 @@ from prefect.runtime import flow_run
 from prefect.states import Cancelled, Completed, Failed
 
 from blocks.api import API_ERRORS, events_refusal, require_api
+from headrace.amounts import duration
 from headrace.metrics import publishing
 from headrace.metrics.meter import Meter
 from headrace.metrics.publisher import PATIENCE_S
@@ -41,7 +42,7 @@ from headrace.metrics.requests import ClientStats, RequestMetrics
 from headrace.quota import Gate, KeyChange, KeyPool
 from headrace.run.parameters import Parameters
 from headrace.run.progress import Progress
-from headrace.run.report import Costs, QuotaUse, Report, Status, duration, log_end
+from headrace.run.report import Costs, QuotaUse, Report, Status, log_end
 from headrace.settings import Settings, load_settings
 from headrace.signals import stop_on_signals
 from headrace.stopping import StopEvent

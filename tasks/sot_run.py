@@ -14,6 +14,7 @@ from prefect.runtime import flow_run
 
 from blocks.resolve import sot_store_of
 from blocks.sot import BlockHeads
+from headrace.amounts import counted
 from headrace.lake.names import location_digest
 from headrace.leases import hold, open_leases
 from headrace.run.progress import Bar
@@ -58,7 +59,7 @@ class RecordProgress:
     def described(self) -> str:
         """Records, and how many a second."""
         elapsed_s = time.monotonic() - self.started
-        return f"{self.records:,} records, {self.records / max(elapsed_s, 1e-3):,.0f}/s"
+        return f"{counted(self.records, 'record')}, {self.records / max(elapsed_s, 1e-3):,.0f}/s"
 
     def so_far(self) -> str:
         """The same."""

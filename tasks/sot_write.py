@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from prefect.client.schemas import State
 from prefect.states import Completed, Failed
 
+from headrace.amounts import counted
 from headrace.errors import HeadraceError
 from headrace.lake.s3_settings import s3_from_environment
 from headrace.pull.exceptions import CheckpointNotSaved
@@ -144,7 +145,8 @@ def write_shard(run: str, shard: int) -> State[ShardReceipt]:
     if wrong:
         return Failed(name="Partial", message=str(wrong[0]), data=receipt)
     return Completed(
-        message=f"{receipt.records:,} records, {receipt.records_per_s:,.0f}/s", data=receipt
+        message=f"{counted(receipt.records, 'record')}, {receipt.records_per_s:,.0f}/s",
+        data=receipt,
     )
 
 

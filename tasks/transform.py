@@ -14,6 +14,7 @@ from prefect.client.schemas import State
 from prefect.states import Completed, Failed
 
 from blocks.unified import BlockUnifiedStates
+from headrace.amounts import counted
 from headrace.errors import HeadraceError
 from headrace.lake.store import stored_products
 from headrace.logs import about
@@ -62,7 +63,7 @@ def take_product(order: Order, product: str) -> State[Prepared]:
         except HeadraceError as error:
             return _failed(product, error)
         rows = prepared.receipt.new_rows + (prepared.change.taken_rows if prepared.change else 0)
-        return Completed(message=f"{rows:,} trades converted", data=prepared)
+        return Completed(message=f"{counted(rows, 'trade')} converted", data=prepared)
 
 
 @task(
@@ -78,7 +79,7 @@ def compact_product(order: Order, product: str) -> State[Prepared]:
         except HeadraceError as error:
             return _failed(product, error)
         files = len(prepared.change.trades.removes) if prepared.change else 0
-        return Completed(message=f"{files:,} files merged", data=prepared)
+        return Completed(message=f"{counted(files, 'file')} merged", data=prepared)
 
 
 def take_products(run: Transform) -> None:

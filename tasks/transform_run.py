@@ -11,6 +11,7 @@ from typing import Any
 from prefect.task_runners import TaskRunner
 
 from blocks.resolve import lake_of
+from headrace.amounts import counted
 from headrace.extras import require
 from headrace.lake import Lake
 from headrace.lake.store import stored_products
@@ -67,7 +68,7 @@ class RowProgress(StepProgress):
 
     def described(self) -> str:
         """The whole of it in words."""
-        return f"{StepProgress.described(self)}, {self.rows:,} trades"
+        return f"{StepProgress.described(self)}, {counted(self.rows, 'trade')}"
 
     so_far = described
 

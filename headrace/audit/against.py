@@ -8,6 +8,7 @@ from functools import lru_cache
 
 import pyarrow as pa
 
+from headrace.amounts import counted
 from headrace.audit.findings import Finding, Kind
 from headrace.audit.inspection import Inspection, PartsKeepChanging, inspect
 from headrace.lake import Part, PartFooter, RawLake
@@ -83,7 +84,7 @@ def change_findings(
     ranges = Counter(change.kind for change in changes)
     said = [
         words.format(
-            ranges=f"{ranges[kind]:,} range{'s' if ranges[kind] > 1 else ''}",
+            ranges=counted(ranges[kind], "range"),
             rows=sum(change.rows for change in changes if change.kind is kind),
         )
         for kind, words in _WORDS.items()

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
+from headrace.amounts import counted
 from headrace.audit.findings import Finding, Kind
 from headrace.audit.inspection import Inspection
 from headrace.coverage import EMPTY, IntervalSet
@@ -70,15 +71,15 @@ def tally(inspection: Inspection, newest: int) -> Tally:
     )
 
 
-def gap_findings(product: str, counted: Tally) -> Iterator[Finding]:
+def gap_findings(product: str, tally: Tally) -> Iterator[Finding]:
     """One finding per gap: first what is ours to fetch, then what the exchange does not have."""
-    last = counted.answered.last or 0
-    for lo, hi in counted.missing:
+    last = tally.answered.last or 0
+    for lo, hi in tally.missing:
         count = hi - lo + 1
         if lo > last:
-            message = f"{count:,} ids are newer than anything stored"
+            message = f"{counted(count, 'id is', 'ids are')} newer than anything stored"
         else:
-            message = f"no part answers for {count:,} ids"
+            message = f"no part answers for {counted(count, 'id')}"
         yield Finding(
             Kind.MISSING,
             product,
@@ -86,15 +87,18 @@ def gap_findings(product: str, counted: Tally) -> Iterator[Finding]:
             f"headrace audit {product} --heal fetches them",
             (lo, hi),
         )
-    for lo, hi in counted.pending:
-        message = f"{hi - lo + 1:,} ids were traded within the lag allowed; the next ingest's"
+    for lo, hi in tally.pending:
+        ids = counted(hi - lo + 1, "id was", "ids were")
+        message = f"{ids} traded within the lag allowed; the next ingest's"
         yield Finding(Kind.PENDING, product, message, range=(lo, hi))
-    for lo, hi in counted.unproven:
-        message = f"an older version took these {hi - lo + 1:,} ids for a hole, without proof"
+    for lo, hi in tally.unproven:
+        ids = counted(hi - lo + 1, "id")
+        message = f"an older version took {ids} for a hole, without proof"
         repair = f"headrace audit {product} --heal asks for them again"
         yield Finding(Kind.UNPROVEN, product, message, repair, (lo, hi))
-    for lo, hi in counted.holes - counted.unproven:
-        message = f"the exchange was asked for these {hi - lo + 1:,} ids and has none of them"
+    for lo, hi in tally.holes - tally.unproven:
+        ids = counted(hi - lo + 1, "id")
+        message = f"the exchange was asked for {ids} here and has none"
         yield Finding(Kind.HOLE, product, message, range=(lo, hi))
 
 
@@ -135,7 +139,7 @@ def load(
 
 
 def checkpoint_findings(
-    product: str, found: Checkpoint | CheckpointUnreadable | None, counted: Tally
+    product: str, found: Checkpoint | CheckpointUnreadable | None, tally: Tally
 ) -> Iterator[Finding]:
     """Where the checkpoint and the lake disagree.
 
@@ -147,30 +151,28 @@ def checkpoint_findings(
         repair = "upgrade headrace" if isinstance(found, CheckpointTooNew) else rebuild
         yield Finding(Kind.CHECKPOINT_UNREADABLE, product, found.message, repair)
     elif found is None:
-        if counted.answered:
+        if tally.answered:
             message = "there is no checkpoint; the next run makes one from the lake"
             yield Finding(Kind.CHECKPOINT_ABSENT, product, message)
     else:
-        yield from _differences(product, found, counted, rebuild)
+        yield from _differences(product, found, tally, rebuild)
 
 
-def _differences(
-    product: str, found: Checkpoint, counted: Tally, rebuild: str
-) -> Iterator[Finding]:
-    ahead = found.coverage - counted.answered
+def _differences(product: str, found: Checkpoint, tally: Tally, rebuild: str) -> Iterator[Finding]:
+    ahead = found.coverage - tally.answered
     for lo, hi in ahead:
-        message = f"the checkpoint claims {hi - lo + 1:,} ids that no part answers for"
+        message = f"the checkpoint claims {counted(hi - lo + 1, 'id')} that no part answers for"
         yield Finding(Kind.CHECKPOINT_AHEAD, product, message, rebuild, (lo, hi))
-    reached = counted.answered.watermark()
+    reached = tally.answered.watermark()
     if found.watermark > reached and not ahead:
         message = f"the checkpoint's watermark is {found.watermark}, the lake reaches {reached}"
         yield Finding(Kind.CHECKPOINT_AHEAD, product, message, rebuild)
-    for lo, hi in counted.answered - found.coverage:
-        message = f"the checkpoint does not know {hi - lo + 1:,} ids that are stored"
+    for lo, hi in tally.answered - found.coverage:
+        message = f"the checkpoint does not know {counted(hi - lo + 1, 'stored id')}"
         yield Finding(
             Kind.CHECKPOINT_BEHIND, product, f"{message}; the next run catches up", range=(lo, hi)
         )
-    same_ids = found.coverage == counted.answered
-    if same_ids and counted.digest is not None and found.rows not in (0, counted.rows):
-        message = f"the checkpoint counts {found.rows:,} trades, the lake {counted.rows:,}"
+    same_ids = found.coverage == tally.answered
+    if same_ids and tally.digest is not None and found.rows not in (0, tally.rows):
+        message = f"the checkpoint counts {counted(found.rows, 'trade')}, the lake {tally.rows:,}"
         yield Finding(Kind.CHECKPOINT_AHEAD, product, message, rebuild)

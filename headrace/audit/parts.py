@@ -18,6 +18,7 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from headrace.amounts import counted
 from headrace.audit.findings import Finding, Kind
 from headrace.audit.inspection import Inspection
 from headrace.faults import kill_point
@@ -144,7 +145,7 @@ def _overlap_finding(
     lo, hi = overlap.shared
     footers = (inspection.footer(left), inspection.footer(right))
     kind = Kind.DUPLICATE if all(f is not None and f.rows for f in footers) else Kind.OVERLAP
-    message = f"{left.name} and {right.name} both answer for {hi - lo + 1:,} ids"
+    message = f"{left.name} and {right.name} both answer for {counted(hi - lo + 1, 'id')}"
     if kind is Kind.DUPLICATE:
         message += ", and both hold trades"
     if deep and all(footers):
@@ -166,8 +167,8 @@ def _compared(raw: RawLake, overlap: Overlap) -> Shared | None:
 
 def _in_words(shared: Shared) -> str:
     if shared.same:
-        return f"the same {shared.left_rows:,} trades"
-    return f"{shared.left_rows:,} and {shared.right_rows:,} trades that are not the same"
+        return f"the same {counted(shared.left_rows, 'trade')}"
+    return f"{shared.left_rows:,} and {counted(shared.right_rows, 'trade')} that are not the same"
 
 
 def _where(part: Part) -> tuple[tuple[int, int], tuple[str, ...]]:

@@ -14,6 +14,7 @@ from datetime import datetime
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headrace.amounts import counted
 from headrace.audit.parts import set_aside
 from headrace.audit.report import Action, Repair
 from headrace.coverage import Range
@@ -84,7 +85,10 @@ def recheck_holes(
             replace=True,
             answers=answers,
         )
-        message = f"{part.name}: holes were asked for again, {found:,} trades were there"
+        message = (
+            f"{part.name}: holes were asked for again, "
+            f"{counted(found, 'trade was', 'trades were')} there"
+        )
         yield Repair(Action.ASKED_AGAIN, product, message, (part.lo, part.hi), part.key)
 
 

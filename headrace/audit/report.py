@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, ClassVar
 
+from headrace.amounts import counted, duration
 from headrace.audit.coverage import Tally
 from headrace.audit.findings import Finding, Kind
 from headrace.audit.signed import Signed
@@ -19,7 +20,6 @@ from headrace.run.report import (
     Row,
     Sheet,
     Status,
-    duration,
     ended,
     error_lines,
     markdown_table,
@@ -107,7 +107,9 @@ class ProductAudit:
         lines = [finding.described() for finding in self.findings[:_SHOWN]]
         left = len(self.findings) - _SHOWN
         if left > 0:
-            lines.append(f"{self.product}: and {left:,} more findings; --json has them all")
+            lines.append(
+                f"{self.product}: and {counted(left, 'more finding')}; --json has them all"
+            )
         return lines
 
     def as_json(self) -> dict[str, Any]:
@@ -219,7 +221,7 @@ class Healing:
         lines += error_lines((each.product, each.error) for each in self.repaired)
         for fetched in self.fetched:
             reason = f" ({fetched.error})" if fetched.error else ""
-            lines.append(f"{fetched.product}: fetched {fetched.new_rows:,} trades{reason}")
+            lines.append(f"{fetched.product}: fetched {counted(fetched.new_rows, 'trade')}{reason}")
         return lines
 
     def elsewhere(self) -> set[str]:
@@ -287,8 +289,9 @@ class AuditReport(Report):
         parts = sum(each.parts for each in self.products)
         rows = sum(each.counted.rows for each in self.products)
         return (
-            f"{'rows' if self.deep else 'footers'} of {parts:,} parts with {rows:,} trades, "
-            f"{self.requests:,} requests, {duration(self.elapsed_s)}"
+            f"{'rows' if self.deep else 'footers'} of {counted(parts, 'part')} with "
+            f"{counted(rows, 'trade')}, "
+            f"{counted(self.requests, 'request')}, {duration(self.elapsed_s)}"
         )
 
     def table(self) -> list[Row]:
@@ -310,7 +313,7 @@ class AuditReport(Report):
             ),
             Sheet(
                 "findings",
-                f"{len(findings):,} findings, what is wrong first",
+                f"{counted(len(findings), 'finding')}, what is wrong first",
                 [finding.as_row() for finding in findings[:_MOST_FINDINGS]],
             ),
         ]
@@ -322,8 +325,9 @@ class AuditReport(Report):
 
     def _found(self) -> list[str]:
         errors = error_lines((each.product, each.error) for each in self.products)
+        fits = ("head of the lake fits", "heads of the lake fit")
         anchors = [
-            f"anchor {each.where}: {each.problem or f'{each.heads:,} heads of the lake fit'}"
+            f"anchor {each.where}: {each.problem or counted(each.heads, *fits)}"
             for each in self.anchors
         ]
         return [*errors, *anchors, *(line for each in self.products for line in each.lines())]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from headrace.amounts import counted
 from headrace.manifests.anchored import AnchorReport
 from headrace.run.report import error_lines
 
@@ -76,7 +77,7 @@ class Signed:
         if done:
             parts = sum(each.parts for each in done)
             what = f"manifest {done[0].sequence} of {done[0].product}" if len(done) == 1 else ""
-            what = what or f"manifests of {len(done):,} products"
+            what = what or f"manifests of {counted(len(done), 'product')}"
             head = f", and head {self.head} of the lake" if self.head else ""
-            lines.append(f"signed: {what}, {parts:,} parts{head}")
+            lines.append(f"signed: {what}, {counted(parts, 'part')}{head}")
         return lines

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headrace.amounts import counted, duration
 from headrace.checks.layers import Layers
 from headrace.checks.report import Breach, Check, ProductChecks
 from headrace.checks.request import CheckRequest
@@ -18,7 +19,7 @@ from headrace.errors import HeadraceError
 from headrace.lake import Part, PartFooter, PartListing, RawLake
 from headrace.lake.exceptions import FooterTooNew, ObjectMissing, PartUnreadable
 from headrace.lake.names import MAX_ID
-from headrace.run.report import Status, duration
+from headrace.run.report import Status
 from headrace.stopping import STOP, StopEvent
 from headrace.unified.exceptions import TableDamaged
 from headrace.unified.taken import Taken
@@ -235,10 +236,11 @@ class _Checking:
 
     def _check_missing(self, missing: IntervalSet, *, stored: bool) -> None:
         if missing.count > self._request.max_missing and self._known.under_way():
-            self._notes.append(f"{missing.count:,} ids are missing, and a run is at it")
+            ids = counted(missing.count, "id is", "ids are")
+            self._notes.append(f"{ids} missing, and a run is at it")
         elif missing.count > self._request.max_missing:
-            bound = f"{self._request.max_missing:,} ids"
-            text = f"no part answers for {missing.count:,} ids: {missing.words()}"
+            bound = counted(self._request.max_missing, "id")
+            text = f"no part answers for {counted(missing.count, 'id')}: {missing.words()}"
             span = (missing.ranges[0][0], missing.ranges[-1][1])
             self._breach(Check.MISSING, missing.count, bound, text, span)
         elif not stored:
@@ -251,8 +253,9 @@ class _Checking:
         long = [(lo, hi) for lo, hi in holes if lo > begin and most and hi - lo + 1 > most]
         if long:
             lo, hi = max(long, key=lambda each: each[1] - each[0])
-            text = f"{len(long):,} holes of the exchange are longer, the longest from {lo} to {hi}"
-            self._breach(Check.HOLE, hi - lo + 1, f"{most:,} ids", text, (lo, hi))
+            longer = counted(len(long), "hole of the exchange is", "holes of the exchange are")
+            text = f"{longer} longer, the longest from {lo} to {hi}"
+            self._breach(Check.HOLE, hi - lo + 1, counted(most, "id"), text, (lo, hi))
 
     def _check_layers(self, rows: RowChecks, covered: IntervalSet) -> None:
         """What can be said of the unified table beside its trades."""
@@ -260,7 +263,8 @@ class _Checking:
             self._breach(Check.UNIFIED, 1, _BOUNDS[Check.UNIFIED], str(self._layers))
             return
         if self._changed:
-            self._notes.append(f"{self._changed:,} parts have changed since the last transform")
+            changed = counted(self._changed, "part has", "parts have")
+            self._notes.append(f"{changed} changed since the last transform")
         if self._layers is None:
             return
         for lo, hi in self._taken.ranges - covered:
@@ -268,8 +272,9 @@ class _Checking:
             rows.add(Check.UNIFIED, lo, hi, 1, [text])
         most = self._request.max_quarantined
         if (aside := self._layers.quarantined(self._product)) > most:
-            text = f"{aside:,} trades do not fit the unified table; unified/quarantine says why"
-            self._breach(Check.QUARANTINE, aside, f"{most:,} trades", text)
+            unfit = counted(aside, "trade does", "trades do")
+            text = f"{unfit} not fit the unified table; unified/quarantine says why"
+            self._breach(Check.QUARANTINE, aside, counted(most, "trade"), text)
 
     def _breach_of(self, check: Check, faults: Faults) -> Breach:
         more = faults.count - len(faults.shown)

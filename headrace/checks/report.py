@@ -8,8 +8,9 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, ClassVar
 
+from headrace.amounts import counted, duration
 from headrace.coverage import Range
-from headrace.run.report import Report, Row, Sheet, Status, duration, ended, error_lines, plain
+from headrace.run.report import Report, Row, Sheet, Status, ended, error_lines, plain
 
 
 class Check(StrEnum):
@@ -194,7 +195,8 @@ class CheckReport(Report):
         rows = sum(each.rows for each in self.products)
         parts = sum(each.parts for each in self.products)
         return (
-            f"{len(self.breaches):,} breaches, {rows:,} trades in {parts:,} parts looked at, "
+            f"{counted(len(self.breaches), 'breach')}, "
+            f"{counted(rows, 'trade')} in {counted(parts, 'part')} looked at, "
             f"{duration(self.elapsed_s)}"
         )
 
@@ -209,7 +211,7 @@ class CheckReport(Report):
             Sheet("", "What each check found", [each.as_sheet_row() for each in self.products]),
             Sheet(
                 "breaches",
-                f"{len(breaches):,} bounds that do not hold",
+                f"{counted(len(breaches), 'bound that does', 'bounds that do')} not hold",
                 [breach.as_row() for breach in breaches[:_MOST_BREACHES]],
             ),
         ]

@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from headrace.amounts import counted
 from headrace.cli.common import Json, LakeOption, Yes, confirm, print_json, table_of
 from headrace.cli.exits import Exit, exit_of_status
 from headrace.cli.server import api_for_run
@@ -304,10 +305,10 @@ def _when(checkpoint: Checkpoint) -> str:
 
 
 def _taken(unified: dict[str, Any]) -> str:
-    files = unified["files"]
     return (
-        f"{_ranges([(lo, hi) for lo, hi in unified['taken']])}; {unified['rows']:,} trades in "
-        f"{files:,} file{'' if files == 1 else 's'}, as of version {unified['version']}"
+        f"{_ranges([(lo, hi) for lo, hi in unified['taken']])}; "
+        f"{counted(unified['rows'], 'trade')} in {counted(unified['files'], 'file')}, "
+        f"as of version {unified['version']}"
     )
 
 

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from headrace.amounts import counted
 from headrace.cli.common import LakeOption, print_json, table_of
 from headrace.cli.lakes import opened_store
 from headrace.cli.places import place_of_quotas
@@ -122,7 +123,8 @@ def sync(
         typer.echo(msgspec.json.encode({**about, **counts, **msgspec.to_builtins(changes)}))
         return
     typer.echo(
-        f"{len(listed):,} products of {after.source}, {len(after.online()):,} of the list online; "
+        f"{counted(len(listed), 'product')} of {after.source}, "
+        f"{len(after.online()):,} of the list online; "
         f"kept in {where}"
     )
     for name in changes.__struct_fields__:
@@ -258,7 +260,9 @@ def set_(
     after = _change(lake, change, as_json, f"deleted the set {name}" if delete else "")
     if not delete and not as_json:
         members = named.members(after.ids())
-        typer.echo(f"{name}: {len(members):,} products now: {', '.join(members) or 'none'}")
+        typer.echo(
+            f"{name}: {counted(len(members), 'product')} now: {', '.join(members) or 'none'}"
+        )
 
 
 @app.command()

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from headrace.amounts import counted
 from headrace.checks.request import CheckRequest
 from headrace.cli.common import LakeOption
 from headrace.cli.lakes import opened_store
@@ -44,7 +45,7 @@ def report(
         check_place(output, opened.location, force=True)  # before anything that takes time
         noted, last = _from_prefect(opened.location) if runs else (None, None)
         facts = write_page(opened, output, checks=checks, noted=noted, runs=last)
-    typer.echo(f"{output}: {len(facts.products):,} products of {facts.location}")
+    typer.echo(f"{output}: {counted(len(facts.products), 'product')} of {facts.location}")
 
 
 def _from_prefect(location: str) -> tuple[Mapping[tuple[str, str], Noted], Sequence[RunFacts]]:

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from headrace.amounts import counted
 from headrace.cli.common import Json, Yes, confirm, print_json, table_of
 from headrace.cli.options import pipeline_command
 from headrace.delivery.journal import Journal
@@ -81,7 +82,9 @@ def list_graveyard(
     else:
         from rich.console import Console
 
-        Console().print(table_of(rows, f"graveyard of queue {queue}: {books.graveyard:,} requests"))
+        Console().print(
+            table_of(rows, f"graveyard of queue {queue}: {counted(books.graveyard, 'request')}")
+        )
 
 
 @graveyard_app.command()
@@ -104,7 +107,10 @@ def replay(
     if as_json:
         print_json({"queue": queue, "replayed": replayed, "graveyard": left})
         return
-    typer.echo(f"{replayed:,} requests are queued again; `headrace requests send` sends them")
+    typer.echo(
+        f"{counted(replayed, 'request is', 'requests are')} queued again; "
+        "`headrace requests send` sends them"
+    )
     if left and not ids and not unknown:
         typer.echo(f"{left:,} were left: the server may have carried them out (--unknown)")
 
@@ -115,7 +121,7 @@ def purge(
 ) -> None:
     """Delete requests from the graveyard; they stay counted."""
     if not yes:
-        which = f"{len(ids):,} requests" if ids else "all requests"
+        which = counted(len(ids), "request") if ids else "all requests"
         confirm(
             f"Delete {which} from the graveyard of queue {queue}?",
             refusal="requests in a graveyard are deleted for good",
@@ -125,7 +131,7 @@ def purge(
     if as_json:
         print_json({"queue": queue, "purged": purged})
     else:
-        typer.echo(f"{purged:,} requests deleted")
+        typer.echo(f"{counted(purged, 'request')} deleted")
 
 
 def _journal(queue: str) -> Journal:

@@ -11,6 +11,7 @@ from typing import Annotated, Any, get_args
 
 import typer
 
+from headrace.amounts import counted
 from headrace.sim import ExchangeSettings, SpecError
 from headrace.sim.faults import F
 from headrace.sim.http import HOST
@@ -191,7 +192,7 @@ def looker(
         changes=change or [],
         seed=seed,
     )
-    about = f"{sum(settings.counts.values()):,} items"
+    about = counted(sum(settings.counts.values()), "item")
     announce = _announcer("Looker", about, port_file, {"counts": settings.counts}, as_json=as_json)
     _serve(LookerSimulation(settings), settings.port, announce, port_file, as_json)
 
@@ -262,7 +263,7 @@ def keyed_exchange(
         seed=seed,
         port=port,
     )
-    about = f"{len(settings.keys)} keys, {window} each"
+    about = f"{counted(len(settings.keys), 'key')}, {window} each"
     more = {"keys": len(settings.keys)}
     announce = _announcer("keyed exchange", about, port_file, more, as_json=as_json)
     _serve(KeyedSimulation(settings), settings.port, announce, port_file, as_json)

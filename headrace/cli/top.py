@@ -20,6 +20,7 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
+from headrace.amounts import duration
 from headrace.cli.common import Json, print_json, table_of
 from headrace.cli.lease import lease_dict
 from headrace.cli.places import place_of_quotas
@@ -32,7 +33,6 @@ from headrace.logs import safe_text
 from headrace.pull.request import BLOCK_PREFIX
 from headrace.quota.place import Place
 from headrace.quota.status import QuotaStatus, inspect, known_names
-from headrace.run.report import duration
 from headrace.settings import Settings, load_settings
 from headrace.wire.transport import Timeouts, Transport
 

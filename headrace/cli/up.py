@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from headrace.amounts import counted
 from headrace.cli.common import Json, print_json
 from headrace.cli.deployments.plan import default_plan_path, read_plan
 from headrace.cli.deployments.serving import beside_of, wait_until_served
@@ -86,7 +87,10 @@ def up(
         return
     state = f"up, started in {elapsed_s} s" if running.started_now else "up already"
     typer.echo(f"Prefect is {state}. UI: {running.ui_url}  (end it with `headrace down`)")
-    typer.echo(f"{len(served.deployments)} deployments; their runs use the folder {served.folder}")
+    typer.echo(
+        f"{counted(len(served.deployments), 'deployment')}; their runs use the folder "
+        f"{served.folder}"
+    )
     typer.echo(_schedule_line(planned))
     for line in serves.ignored:
         typer.echo(f"Ignored: {line}")

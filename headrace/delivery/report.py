@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from headrace.amounts import counted
 from headrace.delivery.benchmark import BenchmarkLine
 from headrace.delivery.request import SendRequest
 from headrace.leases import LeaseHeld
@@ -115,9 +116,9 @@ class SendReport(RequestReport):
         """The books, in one line."""
         sent = self.sent
         counts = (
-            f"{sent.accepted:,} requests accepted",
+            f"{counted(sent.accepted, 'request')} accepted",
             f"{sent.resumed:,} of earlier runs" if sent.resumed else "",
-            f"{sent.success:,} successes ({self._per_s:g}/s)",
+            f"{counted(sent.success, 'success')} ({self._per_s:g}/s)",
             f"{sent.expired:,} expired",
             f"{sent.graveyard:,} to the graveyard",
             f"{sent.kept:,} kept" if sent.kept else "",
@@ -140,14 +141,16 @@ class SendReport(RequestReport):
         lines = [self.error] if self.error else []
         if sent.unknown:
             lines.append(
-                f"{sent.unknown:,} requests were under way when an earlier run was killed and may "
+                f"{counted(sent.unknown, 'request was', 'requests were')} under way "
+                "when an earlier run was killed and may "
                 "not be repeated: their outcome is unknown, they are in the graveyard"
             )
         if sent.graveyard or sent.unknown:
             lines.append(f"headrace requests graveyard list {queue} shows what failed and why")
         if sent.kept:
             lines.append(
-                f"{sent.kept:,} requests are kept in queue {self.queue}: the next "
+                f"{counted(sent.kept, 'request is', 'requests are')} kept in queue "
+                f"{self.queue}: the next "
                 f"headrace requests send {queue} goes on with them"
             )
         return lines

@@ -6,7 +6,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from headrace.durations import LONGEST_S
+from headrace.amounts import LONGEST_S
 from headrace.pull.request import BLOCK_PREFIX
 from headrace.run.parameters import Form, Parameters, about
 

@@ -11,6 +11,7 @@ from html import escape
 from importlib.resources import files
 from typing import Final
 
+from headrace.amounts import counted
 from headrace.coverage import IntervalSet, Range
 from headrace.lake_report.drawing import WIDTH, Axis, bars, binned, chart, short, strip
 from headrace.lake_report.facts import LakeFacts, ProductFacts
@@ -57,7 +58,7 @@ def _head(facts: LakeFacts) -> str:
     if facts.unified_problem:
         verdict = '<span class="verdict bad">the unified table cannot be read</span>'
     elif troubled:
-        verdict = f'<span class="verdict bad">{_count(troubled, "product")} to look at</span>'
+        verdict = f'<span class="verdict bad">{counted(troubled, "product")} to look at</span>'
     else:
         verdict = '<span class="verdict good">nothing is missing</span>'
     return (
@@ -84,13 +85,13 @@ def _tiles(facts: LakeFacts) -> str:
             _age(newest, facts.made_at),
             _moment(newest) if newest else "no trade is stored",
         ),
-        ("Raw layer", _size(size), _count(parts, "part")),
+        ("Raw layer", _size(size), counted(parts, "part")),
     ]
     if facts.unified_problem:
         tiles.append(("Unified table", "unknown", "it cannot be read, see below"))
     elif facts.unified:
         version, count, size = facts.unified
-        tiles.append(("Unified table", _size(size), f"version {version}, {_count(count, 'file')}"))
+        tiles.append(("Unified table", _size(size), f"version {version}, {counted(count, 'file')}"))
     else:
         tiles.append(("Unified table", "none", "headrace transform"))
     return (
@@ -262,7 +263,7 @@ def _ranges(ordered: list[ProductFacts]) -> str:
         if rows
         else ""
     )
-    more = f"<p>and {_count(left, 'more range')}</p>" if left else ""
+    more = f"<p>and {counted(left, 'more range')}</p>" if left else ""
     parts = "".join(f"<li>{_text(text)}</li>" for text in unreadable[:_RANGES_SHOWN])
     damaged = f"<h3>Parts that cannot be read</h3><ul>{parts}</ul>" if parts else ""
     return (
@@ -279,7 +280,7 @@ def _quality(ordered: list[ProductFacts]) -> str:
     breaches = [breach for checks in made for breach in checks.breaches]
     failed = [checks for checks in made if checks.error]
     if not breaches and not failed:
-        words = f"Every bound holds for {_count(len(made), 'product')}."
+        words = f"Every bound holds for {counted(len(made), 'product')}."
         return f'<section><h2>Checks</h2><p class="calm">{words}</p></section>'
     rows = "".join(
         f"<tr><td>{_text(breach.check)}</td><td>{_text(breach.product)}</td>"
@@ -369,10 +370,6 @@ def _size(size_bytes: float) -> str:
             return f"{size_bytes:.3g} {unit}"
         size_bytes /= 1_000
     return f"{size_bytes:,.3g} TB"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _text(value: object) -> str:

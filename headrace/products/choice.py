@@ -13,6 +13,7 @@ from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from headrace.amounts import counted
 from headrace.errors import ConfigurationError
 from headrace.exchange.products import canonical_product, canonical_products
 from headrace.lake.exceptions import LakeUnusable, StoreError
@@ -260,7 +261,7 @@ class Chosen:
         """In one line, beside the table that names the products; empty where ids were given."""
         if not self.way:
             return ""
-        text = f"{self.way}: {len(self.products):,} products"
+        text = f"{self.way}: {counted(len(self.products), 'product')}"
         return f"{text} (not online, left out: {some(self.left_out)})" if self.left_out else text
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from headrace.amounts import counted
 from headrace.errors import ConfigurationError, StateError
 from headrace.exchange.products import canonical_product
 
@@ -281,5 +282,5 @@ def doubt(before: ProductList, after: ProductList, listed: Sequence[ProductInfo]
     were, are = set(before.online()), set(after.online())
     gone = were - are
     if len(gone) > max(1, len(were) // 2):
-        return f"{after.source} lists {len(gone):,} of {len(were):,} products no longer"
+        return f"{after.source} lists {len(gone):,} of {counted(len(were), 'product')} no longer"
     return ""

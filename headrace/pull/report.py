@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from headrace.amounts import counted, duration
 from headrace.coverage import EMPTY, IntervalSet, Range
 from headrace.run.report import (
     Costs,
@@ -19,7 +20,6 @@ from headrace.run.report import (
     Sheet,
     Status,
     combined,
-    duration,
     ended,
     error_lines,
     plain,
@@ -246,7 +246,7 @@ def log_product(receipt: ProductReceipt) -> None:
     level = logging.INFO if receipt.status.quiet else logging.WARNING
     if receipt.status is Status.DONE and not receipt.pages:
         level = logging.DEBUG
-    text = f"{receipt.status.value.replace('_', ' ')}: {receipt.new_rows:,} new trades"
+    text = f"{receipt.status.value.replace('_', ' ')}: {counted(receipt.new_rows, 'new trade')}"
     if receipt.error:
         text += f" ({receipt.error})"
     log.log(level, "%s", text, extra={"event": "product-ended", "facts": facts})
@@ -318,15 +318,16 @@ class Summary(RequestReport):
     def headline(self) -> str:
         """The outcome in one line."""
         return (
-            f"{self.title()}: {self.new_rows:,} new trades with {self.requests:,} requests "
+            f"{self.title()}: {counted(self.new_rows, 'new trade')} with "
+            f"{counted(self.requests, 'request')} "
             f"in {duration(self.elapsed_s)}"
         )
 
     def totals(self) -> str:
         """New trades, requests, use of the quota and of the pools."""
-        parts = [f"{self.new_rows:,} new trades", *self.costs.words()]
+        parts = [counted(self.new_rows, "new trade"), *self.costs.words()]
         if self.parts:
-            return ", ".join([*parts, f"{len(self.parts)} parts"])
+            return ", ".join([*parts, counted(len(self.parts), "part")])
         if self.pool_use is not None and not self.plan:
             parts.append(f"pools {self.pool_use:.0%} busy")
         return ", ".join(parts)

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from headrace.durations import LONGEST_S
+from headrace.amounts import LONGEST_S
 from headrace.exchange.times import parse_time
 from headrace.products.choice import ProductChoice
 from headrace.quota.config import OUTAGE_LIMIT_S

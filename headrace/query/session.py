@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 import duckdb
 import pyarrow as pa
 
+from headrace.amounts import counted
 from headrace.errors import HeadraceError
 from headrace.lake import Lake
 from headrace.query.exceptions import QueryFailed, QueryRefused
@@ -145,7 +146,7 @@ def _checked(sql: str) -> str:
     except duckdb.Error as error:
         raise QueryRefused(str(error).strip()) from error
     if len(statements) != 1:
-        found = f"{len(statements)} statements" if statements else "no statement"
+        found = counted(len(statements), "statement") if statements else "no statement"
         raise QueryRefused(f"the text holds {found}", hint="Give one; WITH names what it builds on")
     kind = statements[0].type
     if kind not in (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN):

@@ -28,6 +28,7 @@ from dataclasses import replace
 from functools import partial
 from types import TracebackType
 
+from headrace.amounts import counted
 from headrace.quota.breaker import Phase
 from headrace.quota.breaker_file import BreakerChange, Listener
 from headrace.quota.clock import MS, NS, Clock
@@ -179,8 +180,7 @@ class KeyPool:
     def rates(self) -> str:
         """How many keys there are and at which rates, as in `5 keys at 20/s`."""
         rates = dict.fromkeys(format_rates(gate.config.rates) for gate in self._keys)
-        count = len(self._keys)
-        return f"{count} key{'' if count == 1 else 's'} at {' or '.join(rates)}"
+        return f"{counted(len(self._keys), 'key')} at {' or '.join(rates)}"
 
     @property
     def usable_rates(self) -> str:

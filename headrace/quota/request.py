@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pyrate_limiter import RateItem
 
-from headrace.durations import LONGEST_S
+from headrace.amounts import LONGEST_S
 from headrace.quota.breaker import request_id
 from headrace.quota.clock import MS, NS, Clock
 from headrace.quota.exceptions import PermitTimeout

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
-from headrace.durations import LONGEST_S
+from headrace.amounts import LONGEST_S
 from headrace.quota import feedback
 from headrace.quota.book import SlotBook
 from headrace.quota.breaker import Pass

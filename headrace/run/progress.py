@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from headrace.run.report import Status, duration
+from headrace.amounts import duration
+from headrace.run.report import Status
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, ClassVar, Self
 
+from headrace.amounts import counted, duration
+
 log = logging.getLogger(__name__)
 
 Row = dict[str, Any]
@@ -234,7 +236,7 @@ class Costs:
     def words(self) -> list[str]:
         """Requests, time and quota, a few words each."""
         parts = [
-            f"{self.requests:,} requests in {duration(self.elapsed_s)}",
+            f"{counted(self.requests, 'request')} in {duration(self.elapsed_s)}",
             f"{self.throttled:,} throttled",
             f"{self.retries:,} repeated",
             f"quota {self.quota.rates}",
@@ -338,14 +340,3 @@ def plain(text: str) -> str:
     """Text from outside as text: no markup, one line."""
     escaped = re.sub(r"([\\`*_{}\[\]<>()#+|!-])", r"\\\1", text)
     return " ".join(escaped.split())
-
-
-def duration(seconds: float) -> str:
-    """Seconds in words: 4.2 s, 3 m 20 s, 2 h 05 m."""
-    if round(seconds, 1) < 60:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes < 60:
-        return f"{minutes} m {rest:02d} s"
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes:02d} m"

@@ -20,7 +20,7 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
-from headrace.durations import LONGEST_S
+from headrace.amounts import LONGEST_S
 from headrace.errors import ConfigurationError
 from headrace.paths import user_path
 from headrace.settings.files import SettingsFile, read_files

@@ -26,6 +26,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from headrace.amounts import counted
 from headrace.errors import ConfigurationError
 from headrace.run.report import Status
 from headrace.sot.chain import DEFAULT_FIRST_SEQ, Position, follow, genesis, link
@@ -406,7 +407,10 @@ class Migration:
             "old_records": head.next_seq - 1,
             "behind": lag,
         }
-        where = f"phase {phase.value}, reads from the {phase.reads} log, {lag:,} records behind"
+        where = (
+            f"phase {phase.value}, reads from the {phase.reads} log, "
+            f"{counted(lag, 'record')} behind"
+        )
         return SotReport(
             run=run,
             action="migrate",
@@ -447,10 +451,10 @@ class Migration:
             written = old.head().next_seq - read_before
             self.status = Status.PARTIAL if written else Status.FAILED
             self.problems.append(str(error))
-            self.message = f"{written:,} records written"
+            self.message = f"{counted(written, 'record')} written"
             return
         self.details |= {"read": report.read, "written": report.written}
-        self.message = f"{report.written:,} records written"
+        self.message = f"{counted(report.written, 'record')} written"
         if report.refused is not None:
             self.status = Status.PARTIAL if report.written else Status.FAILED
             self.problems.append(str(report.refused))
@@ -465,7 +469,7 @@ class Migration:
             old, self.new, batch=self.request.batch, on_records=self.on_records, stop=self.stop
         ).run()
         self.details["added"] = added
-        self.message = f"{added:,} records added to the new log"
+        self.message = f"{counted(added, 'record')} added to the new log"
 
     def _compare(self, old: OldLog) -> None:
         self._compared(old)
@@ -494,8 +498,14 @@ class Migration:
         self.details |= {"compared": found.records, "equal": found.equal}
         self.problems += found.differences
         if found.equal:
-            self.message = f"{found.records:,} records of {found.symbols:,} symbols are equal"
+            self.message = (
+                f"{counted(found.records, 'record')} of "
+                f"{counted(found.symbols, 'symbol is', 'symbols are')} equal"
+            )
         else:
             self.status = Status.PARTIAL
-            self.message = f"{len(found.differences):,} symbols differ; nothing was switched"
+            self.message = (
+                f"{counted(len(found.differences), 'symbol differs', 'symbols differ')}; "
+                "nothing was switched"
+            )
         return found

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, ClassVar
 
+from headrace.amounts import counted
 from headrace.leases import LeaseHeld
 from headrace.metrics import catalogue as names
 from headrace.metrics.meter import BOUNDS_S, Distribution, Meter
@@ -160,16 +161,17 @@ def report_of_write(run: str, store: str, written: WriteReport) -> SotReport:
     problems = [str(problem) for problem in written.problems]
     if len(problems) >= NAMED:
         # A line may be about many records, so what the list lacks is not a difference.
-        problems.append(f"{sum(written.counts.values()):,} records were not stored in all")
+        lost = counted(sum(written.counts.values()), "record was", "records were")
+        problems.append(f"{lost} not stored in all")
     if written.malformed is not None:
         problems.append(str(written.malformed))
     damages = [str(problem) for problem in written.problems if problem.kind == "damage"]
     met = written.counts.get("damage", 0)
     if met and not damages:
-        damages.append(f"{met:,} records met damage in the log")
+        damages.append(f"{counted(met, 'record')} met damage in the log")
         problems.extend(damages)
     per_s = written.written / written.elapsed_s if written.elapsed_s else 0.0
-    message = f"{written.written:,} records stored at {per_s:,.0f}/s"
+    message = f"{counted(written.written, 'record')} stored at {per_s:,.0f}/s"
     for count, what in (
         (written.duplicates, "there already"),
         (written.parked, "parked"),
@@ -251,9 +253,15 @@ def report_of_verify(
     ]
     status = _status(whole=not problems, kept=found.records)
     bad = sum(1 for symbol in found.symbols if symbol.damage)
-    message = f"{found.records:,} records of {len(found.symbols):,} symbols are good"
+    message = (
+        f"{counted(found.records, 'record')} of "
+        f"{counted(len(found.symbols), 'symbol is', 'symbols are')} good"
+    )
     if problems:
-        message += f"; {bad:,} symbols are damaged, {len(problems):,} findings"
+        message += (
+            f"; {counted(bad, 'symbol is', 'symbols are')} damaged, "
+            f"{counted(len(problems), 'finding')}"
+        )
     message += "".join(f"; {place.words}" for place in anchors)
     rows = tuple(
         {
@@ -297,7 +305,10 @@ def report_of_anchor(
     """
     failures = [place.failure for place in kept if place.failure]
     done = len(kept) - len(failures)
-    message = f"the head of {len(head.symbols):,} symbols is in {done:,} of {len(kept):,} anchors"
+    message = (
+        f"the head of {counted(len(head.symbols), 'symbol')} is in {done:,} of "
+        f"{counted(len(kept), 'anchor')}"
+    )
     if stamp:
         message += f"; {stamp}"
     rows = tuple(
@@ -325,9 +336,12 @@ def report_of_anchor(
 def report_of_recover(run: str, store: str, replay: RecoverReport) -> SotReport:
     """What a replay wrote."""
     status = _status(whole=replay.complete, kept=replay.records)
-    message = f"{replay.records:,} records of {len(replay.symbols):,} symbols in {replay.place}"
+    message = (
+        f"{counted(replay.records, 'record')} of {counted(len(replay.symbols), 'symbol')} "
+        f"in {replay.place}"
+    )
     if replay.damages:
-        message += f"; {len(replay.damages):,} damages, not all could be replayed"
+        message += f"; {counted(len(replay.damages), 'damage')}, not all could be replayed"
     rows = tuple(
         {
             "symbol": symbol.symbol_id,

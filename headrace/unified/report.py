@@ -5,16 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from headrace.amounts import counted, duration
 from headrace.coverage import EMPTY, IntervalSet
-from headrace.run.report import (
-    Report,
-    Row,
-    Sheet,
-    Status,
-    duration,
-    ended,
-    error_lines,
-)
+from headrace.run.report import Report, Row, Sheet, Status, ended, error_lines
 
 _ENDINGS = {
     Status.DONE: "the unified table is up to date",
@@ -138,13 +131,13 @@ class TransformReport(Report):
             sum(getattr(each, name) for each in self.products)
             for name in ("new_rows", "quarantined")
         )
-        parts = [f"{new:,} trades of {len(self.products):,} products taken"]
+        parts = [f"{counted(new, 'trade')} of {counted(len(self.products), 'product')} taken"]
         if aside:
             parts.append(f"{aside:,} of them in the quarantine")
         if merged := sum(each.merged_files for each in self.products):
-            parts.append(f"{merged:,} files compacted")
+            parts.append(f"{counted(merged, 'file')} compacted")
         if self.vacuumed:
-            parts.append(f"{self.vacuumed:,} old files removed")
+            parts.append(f"{counted(self.vacuumed, 'old file')} removed")
         parts.append(duration(self.elapsed_s))
         return ", ".join(parts)
 

@@ -226,7 +226,7 @@ def test_old_history_is_let_go(desk: Desk) -> None:
         fill(vault, desk.sim)
     assert desk.json("cleanup", "--keep-days", "0", "--dry-run")["versions"] == 1
     assert desk.json("cleanup", "--keep-days", "1")["versions"] == 0
-    assert "1 versions" in desk.run("cleanup", "--keep-days", "0")[1]
+    assert "1 version " in desk.run("cleanup", "--keep-days", "0")[1]
     assert "no longer kept" in desk.run("diff")[1]
     assert len(desk.json("show", "look", "1")["versions"]) == 1
 
@@ -265,7 +265,7 @@ def test_snapshots_are_signed_and_held_against_it(desk: Desk, tmp_path: Path) ->
     assert (code, "nothing was signed" in said) == (2, True)
     taken = desk.json("snapshot", "take", "--sign")
     assert taken["signed"] == 1
-    assert snapshot("verify") == (0, "statement 1 names 1 snapshots, 0 differences\n")
+    assert snapshot("verify") == (0, "statement 1 names 1 snapshot, 0 differences\n")
     assert snapshot("delete", "latest", "--accept", "x")[0] == 2
     code, said = snapshot("delete", "latest", "--sign")
     assert (code, said.endswith("signed: statement 2\n")) == (0, True)

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
+from headrace.amounts import counted
+
 #: The server looks for what did not happen in steps of some seconds, and takes nothing shorter.
 SHORTEST = timedelta(seconds=10)
 
@@ -274,6 +276,5 @@ def in_words(length: timedelta) -> str:
     seconds = round(length.total_seconds())
     for unit, name in ((3600, "hour"), (60, "minute"), (1, "second")):
         if seconds % unit == 0:
-            count = seconds // unit
-            return f"{count} {name}{'' if count == 1 else 's'}"
+            return counted(seconds // unit, name)
     raise AssertionError("every number is divisible by one")

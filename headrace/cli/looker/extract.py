@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from headrace.amounts import counted
 from headrace.cli.common import Json, print_json
 from headrace.cli.exits import Exit
 from headrace.cli.looker.shared import (
@@ -101,7 +102,8 @@ def retry(
         typer.echo(f"{len(done.stored):,} came this time, {len(done.still):,} failed again")
         if done.pages:
             typer.echo(
-                f"{len(done.pages):,} pages are missing; the next `headrace looker extract` reads "
+                f"{counted(len(done.pages), 'page is', 'pages are')} missing; the "
+                "next `headrace looker extract` reads "
                 "only those"
             )
     if done.stopped:
@@ -183,7 +185,8 @@ def verify(
     else:
         said = ", ".join(f"{number:,} {what}" for what, number in sorted(counts.items()))
         typer.echo(
-            f"{checked.versions:,} versions hashed, {checked.compared:,} items compared with the "
+            f"{counted(checked.versions, 'version')} hashed, "
+            f"{counted(checked.compared, 'item')} compared with the "
             f"server: {said or 'all as it should be'}"
         )
     if stopped:
@@ -221,6 +224,7 @@ def cleanup(
     else:
         verb = "would be removed" if dry_run else "removed"
         typer.echo(
-            f"{done.versions:,} versions ({done.freed_bytes / 1e6:,.1f} MB) and {done.items:,} "
+            f"{counted(done.versions, 'version')} ({done.freed_bytes / 1e6:,.1f} MB) "
+            f"and {done.items:,} "
             f"items {verb}"
         )

@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from headrace.amounts import counted
 from headrace.cli.common import Json, Yes, confirm, print_json, table_of
 from headrace.cli.exits import Exit
 from headrace.cli.looker.shared import (
@@ -102,7 +103,7 @@ def restore(
                 return
             if not yes:
                 schedules = _of_schedules(restorer, steps, enable=enable_schedules)
-                what = f"{len(steps):,} items into {client.source}{schedules}"
+                what = f"{counted(len(steps), 'item')} into {client.source}{schedules}"
                 confirm(
                     f"Restore {what}?",
                     refusal=f"{what} were not restored",
@@ -131,10 +132,11 @@ def _of_schedules(restorer: Restorer, steps: list[Step], *, enable: bool) -> str
     if not sending or restorer.same:
         return ""
     schedules = sending.count("scheduled_plan")
-    counted = f"{schedules:,} schedules and {len(sending) - schedules:,} alerts"
+    alerts = len(sending) - schedules
+    both = f"{counted(schedules, 'schedule')} and {counted(alerts, 'alert')}"
     if enable:
-        return f"; {counted}, of which those that are on will SEND from there"
-    return f"; {counted} arrive switched off (--enable-schedules)"
+        return f"; {both}, of which those that are on will SEND from there"
+    return f"; {both} arrive switched off (--enable-schedules)"
 
 
 def _report(outcome: ItemReport) -> None:
@@ -172,7 +174,8 @@ def _show(target: str, done: RestoreReport, *, as_json: bool) -> None:
         typer.echo("run it again to try what failed; --failures lists it")
     if done.incomplete:
         typer.echo(
-            f"{len(done.incomplete):,} items are there without a part of them; --failures lists it"
+            f"{counted(len(done.incomplete), 'item is', 'items are')} there without a part; "
+            "--failures lists it"
         )
 
 

@@ -11,6 +11,7 @@ import msgspec
 import typer
 from rich.console import Console
 
+from headrace.amounts import counted
 from headrace.cli.common import Json, print_json, table_of
 from headrace.cli.evidence import KeyOption, key_at
 from headrace.cli.exits import Exit
@@ -203,8 +204,8 @@ def verify(place: Place = None, key: KeyOption = "", as_json: Json = False) -> N
         for line in found:
             typer.echo(line)
         typer.echo(
-            f"statement {last.sequence} names {len(last.snapshots)} snapshots, "
-            f"{len(found)} differences"
+            f"statement {last.sequence} names {counted(len(last.snapshots), 'snapshot')}, "
+            + counted(len(found), "difference")
         )
     if found:
         raise typer.Exit(Exit.PARTIAL)

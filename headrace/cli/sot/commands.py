@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from headrace.amounts import counted
 from headrace.cli.common import Json, print_json, table_of
 from headrace.cli.evidence import KeyOption, key_at
 from headrace.cli.exits import Exit
@@ -82,7 +83,7 @@ def gen(
         summary = {"out": out, "records": written, "elapsed_s": round(elapsed_s, 3)}
         print_json(summary)
     elif out != "-":
-        typer.echo(f"{written:,} records in {out} ({elapsed_s:.1f} s)")
+        typer.echo(f"{counted(written, 'record')} in {out} ({elapsed_s:.1f} s)")
 
 
 def _faults(given: list[str]) -> dict[str, int]:

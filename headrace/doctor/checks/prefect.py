@@ -9,6 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from headrace.amounts import counted
 from headrace.doctor.probes import NoAnswer, ask, damage, reading
 from headrace.doctor.runner import Api, Finding, Severity, Target, ok, problem, warning
 from headrace.pull.checkpoints import read_checkpoint
@@ -160,7 +161,7 @@ def check_checkpoints(target: Target) -> Iterator[Finding]:
         return
     documents: list[dict[str, Any]] = json.loads(answer.body)
     found = [finding for each in documents if (finding := _of_document(each)) is not None]
-    yield from found or [ok(f"{len(documents)} checkpoints can be read")]
+    yield from found or [ok(f"{counted(len(documents), 'checkpoint')} can be read")]
 
 
 def _of_document(document: dict[str, Any]) -> Finding | None:

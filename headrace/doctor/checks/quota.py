@@ -7,6 +7,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+from headrace.amounts import counted
 from headrace.doctor.checks.quota_server import check_server, shared_quota
 from headrace.doctor.probes import damage, reading
 from headrace.doctor.runner import Finding, Target, ok, problem, warning
@@ -118,7 +119,9 @@ def _of_book(target: Target, name: str, config: QuotaConfig, book: BookStatus) -
             "It ends as requests succeed; if it returns, another client uses the same quota",
         )
     else:
-        yield ok(f"{name}: {config.signature or 'no limit'}, {len(book.processes)} processes")
+        yield ok(
+            f"{name}: {config.signature or 'no limit'}, {counted(len(book.processes), 'process')}"
+        )
 
 
 def _damaged(path: Path, wrong: str) -> Finding:

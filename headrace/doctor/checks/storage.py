@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
+from headrace.amounts import counted
 from headrace.doctor.checks.machine import of_missing
 from headrace.doctor.checks.network import SET_IT, TOO_FAR_S
 from headrace.doctor.runner import Finding, Target, ok, problem, warning
@@ -111,7 +112,7 @@ def check_leases(target: Target) -> Iterator[Finding]:
     for state in held:
         yield ok(f"{state.name} is held by {state.holder}")
     if not over and not held:
-        yield ok(f"none of the {len(states)} leases in {store.where} is held")
+        yield ok(f"none of the {counted(len(states), 'lease')} in {store.where} is held")
 
 
 def _of_store(store: LeaseStore) -> Finding:

@@ -13,21 +13,12 @@ from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from headrace.amounts import duration
 from headrace.leases import LeaseHeld
 from headrace.looker.exceptions import CheckpointUnusable
 from headrace.looker.extract.request import ExtractRequest
 from headrace.paths import real_path
-from headrace.run.report import (
-    Costs,
-    QuotaUse,
-    RequestReport,
-    Row,
-    Sheet,
-    Status,
-    duration,
-    ended,
-    plain,
-)
+from headrace.run.report import Costs, QuotaUse, RequestReport, Row, Sheet, Status, ended, plain
 
 #: What adds up over attempts of a run, of each type.
 _DONE = ("new", "changed", "unchanged", "returned", "deleted", "requests")

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from headrace.amounts import counted
 from headrace.errors import HeadraceError
 from headrace.evidence.exceptions import BadStatement
 from headrace.evidence.keys import KeyList
@@ -87,7 +88,7 @@ class PlaceReport:
             return f"not held against {self.where} ({self.unreachable})"
         if not self.heads and not self.misfit:
             return f"{self.where} holds no head"
-        fit = f"fits {self.heads:,} heads in {self.where}"
+        fit = f"fits {counted(self.heads, 'head')} in {self.where}"
         if self.last:
             fit += f", the last of {self.last}"
         return f"{fit}, and not the next one" if self.misfit else fit

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from headrace.amounts import counted
 from headrace.errors import HeadraceError
 from headrace.sot.chain import Position, follow, genesis, link, link_run, why_not_next
 from headrace.sot.encoding import FRAME_HEADER, LENGTH_BYTES, PREV_HASH
@@ -180,7 +181,10 @@ class SymbolWriter:
         self.duplicates += self._parking.duplicates
         if waiting:
             gap = GapError(self.symbol_id, waiting[0], self.stored.next_seq)
-            message = f"{gap.message}; {len(waiting)} records are parked until it arrives"
+            message = (
+                f"{gap.message}; {counted(len(waiting), 'record is', 'records are')} "
+                "parked until it arrives"
+            )
             self._report("gap", waiting[0], message, last_seq=waiting[-1], records=len(waiting))
 
     def _append(

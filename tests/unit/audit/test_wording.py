@@ -31,7 +31,7 @@ def report(bench: Bench, *, healing: Healing | None = None) -> AuditReport:
 def test_one_line(bench: Bench) -> None:
     assert report(bench).headline() == (
         "something is missing or wrong (BTC-USD): "
-        "footers of 1 parts with 1,000 trades, 1 requests, 1.2 s"
+        "footers of 1 part with 1,000 trades, 1 request, 1.2 s"
     )
 
 

@@ -5,9 +5,10 @@ from dataclasses import replace
 
 import pytest
 
+from headrace.amounts import duration
 from headrace.coverage import EMPTY, IntervalSet
 from headrace.pull.report import PlanReceipt, ProductReceipt, Summary, overall
-from headrace.run.report import Costs, QuotaUse, Status, combined, duration
+from headrace.run.report import Costs, QuotaUse, Status, combined
 
 DONE, PARTIAL, FAILED, ELSEWHERE = (
     Status.DONE,
