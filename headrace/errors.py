@@ -7,6 +7,12 @@ what to do next. The command line turns them into one line and an exit code; a t
 
 from __future__ import annotations
 
+#: The next step where the state folder, or what lies in it, cannot be made or written.
+OTHER_STATE_FOLDER = "Point HEADRACE_HOME to a folder of your own on a local disk"
+CHECK_STATE_FOLDER = (
+    "Check the folder, its permissions and the disk, or point HEADRACE_HOME to a folder of your own"
+)
+
 
 class HeadraceError(Exception):
     """Something failed in a way that we foresaw.

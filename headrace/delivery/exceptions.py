@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from headrace.errors import ConfigurationError, StateError
+from headrace.errors import CHECK_STATE_FOLDER, ConfigurationError, StateError
 
 
 class JournalUnavailable(StateError):
@@ -13,7 +13,7 @@ class JournalUnavailable(StateError):
     def __init__(self, path: Path, problem: str, *, hint: str = "") -> None:
         super().__init__(
             f"the journal of requests {path} cannot be used: {problem}",
-            hint=hint or "Check the folder, its permissions and the disk",
+            hint=hint or CHECK_STATE_FOLDER,
         )
         self.path = path
 

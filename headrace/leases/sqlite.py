@@ -17,6 +17,7 @@ from uuid import uuid4
 
 from pydantic import ValidationError
 
+from headrace.errors import CHECK_STATE_FOLDER
 from headrace.leases.exceptions import DamagedLeases, LeaseStoreUnavailable, NewerLeases
 from headrace.leases.machine import THIS_MACHINE, Machine
 from headrace.leases.model import Grant, Holder, Row
@@ -134,7 +135,10 @@ class SqliteLeases(LeaseStore):
             finally:
                 for leftover in draft.parent.glob(f"{draft.name}*"):
                     leftover.unlink()
-        except (OSError, sqlite3.OperationalError) as error:
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise LeaseStoreUnavailable(self.where, reason, hint=CHECK_STATE_FOLDER) from error
+        except sqlite3.OperationalError as error:
             raise LeaseStoreUnavailable(self.where, str(error)) from error
 
     @contextmanager
@@ -187,8 +191,8 @@ class SqliteLeases(LeaseStore):
             return LeaseStoreUnavailable(self.where, f"{error} by {holders}", hint=holders.way_out)
         hint = {
             sqlite3.SQLITE_FULL: "Free some space on that disk and start again",
-            sqlite3.SQLITE_READONLY: "Make the file and its folder writable for this user",
-            sqlite3.SQLITE_CANTOPEN: "Make the file and its folder writable for this user",
+            sqlite3.SQLITE_READONLY: CHECK_STATE_FOLDER,
+            sqlite3.SQLITE_CANTOPEN: CHECK_STATE_FOLDER,
         }.get(code, "")
         return LeaseStoreUnavailable(self.where, str(error), hint=hint)
 

@@ -21,6 +21,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
+from headrace.errors import CHECK_STATE_FOLDER
 from headrace.locks import LockTimeout, lock, sqlite_holders
 from headrace.quota.exceptions import QuotaUnavailable
 
@@ -326,9 +327,7 @@ class StateFile:
         if (holders := sqlite_holders(self.path, error)) is not None:
             return QuotaUnavailable(self.path, f"{error} by {holders}", hint=holders.way_out)
         problem = error.strerror if isinstance(error, OSError) else str(error)
-        return QuotaUnavailable(
-            self.path, problem or str(error), hint="Check the folder, its permissions and the disk"
-        )
+        return QuotaUnavailable(self.path, problem or str(error), hint=CHECK_STATE_FOLDER)
 
 
 def _is_damage(error: sqlite3.Error) -> bool:

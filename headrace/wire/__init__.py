@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from headrace.wire.route import (
         Origin,
         Proxy,
+        check_proxies,
         keep_loopback_direct,
         proxy_for,
         tls_context,
@@ -40,6 +41,7 @@ __all__ = [
     "Unreachable",
     "Watch",
     "WireError",
+    "check_proxies",
     "keep_loopback_direct",
     "problem_of_credential",
     "proxy_for",
@@ -54,7 +56,8 @@ __getattr__ = deferred(
         "exceptions": "Broken ProxyRefused Silent Unreachable WireError",
         "message": "Headers Reply problem_of_credential",
         "pool": "Pool",
-        "route": "Origin Proxy keep_loopback_direct proxy_for tls_context trusted_files",
+        "route": "Origin Proxy check_proxies keep_loopback_direct proxy_for tls_context "
+        "trusted_files",
         "watch": "Flight Watch",
     },
 )

@@ -18,7 +18,7 @@ from base64 import b64encode
 from collections.abc import MutableMapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from headrace.errors import ConfigurationError
@@ -159,6 +159,18 @@ def proxy_for(origin: Origin) -> Proxy | None:
     return _read(set_[kind], f"{kind.upper()}_PROXY")
 
 
+def check_proxies() -> None:
+    """Look at the proxies that are set, before a client that is not ours does, in its own words.
+
+    Raises:
+        ConfigurationError: a URL that no client can use. The message does not repeat it, since it
+            may hold a password.
+    """
+    for kind, url in getproxies().items():
+        if kind in ("http", "https", "all"):
+            _parse(url, f"{kind.upper()}_PROXY", ("http", "https", "socks5", "socks5h"))
+
+
 def keep_loopback_direct(environ: MutableMapping[str, str]) -> None:
     """Where a proxy is set, name this machine in `NO_PROXY`, for clients that are not ours.
 
@@ -194,19 +206,24 @@ def _networks(no_proxy: str) -> list[ipaddress.IPv4Network | ipaddress.IPv6Netwo
     return found
 
 
-def _read(url: str, variable: str) -> Proxy:
-    hint = f"Set {variable} to http://[user:password@]host:port"
+def _parse(url: str, variable: str, schemes: tuple[str, ...]) -> tuple[SplitResult, Origin]:
+    hint = f"Set {variable} to http://[user:password@]host:port, or unset it"
     try:
         parts = urlsplit(url if "://" in url else f"http://{url}")
         origin = Origin.of(f"http://{parts.netloc.rpartition('@')[2]}")
     except ValueError as error:
         raise ConfigurationError(f"{variable} is no URL with a host", hint=hint) from error
-    if parts.scheme != "http":
+    if parts.scheme not in schemes:
         raise ConfigurationError(
             f"{variable} names a proxy that is spoken to by {parts.scheme[:20]}, which is not "
             "supported",
             hint=hint,
         )
+    return parts, origin
+
+
+def _read(url: str, variable: str) -> Proxy:
+    parts, origin = _parse(url, variable, ("http",))
     if parts.username is None:
         return Proxy(origin, variable)
     user, password = unquote(parts.username), unquote(parts.password or "")

@@ -24,6 +24,7 @@ from headrace.cli.server.managed import ManagedServer, RunningServer
 from headrace.errors import HeadraceError
 from headrace.settings import load_settings
 from headrace.stopping import STOP, StopEvent
+from headrace.wire import check_proxies
 
 log = logging.getLogger(__name__)
 
@@ -78,9 +79,10 @@ def api_for_run(
         stop: looked at while waiting.
 
     Raises:
-        ConfigurationError: a settings file of Prefect's cannot be read.
+        ConfigurationError: a settings file of Prefect's cannot be read, or a proxy not be used.
         StateFolderError, ProcessStartError, LockTimeout: the server cannot be had.
     """
+    check_proxies()
     # Prefect's own log lines stay off the terminal; the UI has them. Read when it is imported.
     os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
     configured = configured_api()
@@ -102,6 +104,8 @@ def managed_api(
     stop: StopEvent = STOP,
 ) -> Iterator[RunApi]:
     """Do as `api_for_run` does where nothing is configured, whatever is configured."""
+
+    check_proxies()
 
     def of_client(server: RunningServer) -> dict[str, str]:
         return {**client_environment(server.port), **prefect_home(home)}

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import msgspec
 
-from headrace.errors import ConfigurationError
+from headrace.errors import OTHER_STATE_FOLDER, ConfigurationError
 from headrace.locks import locked, open_lock, try_lock
 
 #: The name of the Prefect server among the managed processes.
@@ -34,7 +34,7 @@ class StateFolderError(ConfigurationError):
     def __init__(self, path: Path, reason: str) -> None:
         super().__init__(
             f"the state folder {path} cannot be used ({reason})",
-            hint="Point HEADRACE_HOME to a folder of your own on a local disk",
+            hint=OTHER_STATE_FOLDER,
         )
         self.path = path
 

@@ -14,6 +14,7 @@ from packaging.requirements import Requirement
 
 from headrace import __version__
 from headrace.doctor.runner import Finding, Target, ok, problem, warning
+from headrace.errors import OTHER_STATE_FOLDER
 from headrace.pull.request import BLOCK_PREFIX
 
 _PYTHON_FROM, _PYTHON_BELOW = (3, 11), (3, 14)
@@ -57,7 +58,6 @@ def _finding(requirement: Requirement) -> Finding | None:
 
 #: What the project makes for its user alone.
 _PRIVATE = ("prefect", "quota", "leases")
-_ELSEWHERE = "Point HEADRACE_HOME to a folder of your own on a local disk"
 _NETWORK = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "fuse.sshfs", "9p", "afpfs"}
 
 
@@ -65,7 +65,7 @@ def check_state(target: Target) -> Iterator[Finding]:
     """The folder itself, its private parts, and what kind of file system it is on."""
     home = target.settings.home.expanduser().absolute()
     if not home.exists():
-        yield of_missing(home, "command", _ELSEWHERE)
+        yield of_missing(home, "command", OTHER_STATE_FOLDER)
         return
     found = [*_of_home(home), *_of_parts(home), *_of_file_system(home)]
     yield from found or [ok(f"{home} is private")]
@@ -88,7 +88,7 @@ def of_missing(folder: Path, maker: str, remedy: str) -> Finding:
 
 def _of_home(home: Path) -> Iterator[Finding]:
     if not home.is_dir():
-        yield problem(f"{home} is not a folder", _ELSEWHERE)
+        yield problem(f"{home} is not a folder", OTHER_STATE_FOLDER)
         return
     found = home.stat()
     if not os.access(home, os.R_OK | os.W_OK | os.X_OK):
@@ -136,7 +136,7 @@ def _of_file_system(home: Path) -> Iterator[Finding]:
     if kind in _NETWORK:
         yield problem(
             f"{home} is on a network share ({kind}), where SQLite's locks do not hold",
-            _ELSEWHERE,
+            OTHER_STATE_FOLDER,
         )
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from headrace.errors import ConfigurationError
 from headrace.logs import safe_text
-from headrace.wire import Origin, keep_loopback_direct, proxy_for
+from headrace.wire import Origin, check_proxies, keep_loopback_direct, proxy_for
 
 
 @pytest.fixture(autouse=True)
@@ -161,6 +161,33 @@ def test_other_clients_reach_this_machine_directly_too(
     keep_loopback_direct(environ)
 
     assert environ == before | after
+
+
+@pytest.mark.parametrize(
+    ("variable", "url", "what"),
+    [
+        ("HTTPS_PROXY", "http://me:word@proxy:99999", "is no URL with a host"),
+        ("http_proxy", "http://[::1", "is no URL with a host"),
+        ("ALL_PROXY", "http://:3128", "is no URL with a host"),
+        ("HTTPS_PROXY", "gopher://me:word@proxy:80", "spoken to by gopher"),
+    ],
+)
+def test_a_proxy_that_no_client_can_use_is_named_by_its_setting(
+    monkeypatch: pytest.MonkeyPatch, variable: str, url: str, what: str
+) -> None:
+    monkeypatch.setenv(variable, url)
+    with pytest.raises(ConfigurationError, match=what) as refused:
+        check_proxies()
+    assert refused.value.hint.startswith(f"Set {variable.upper()} to http://")
+    assert "word" not in str(refused.value).replace("password", "")
+
+
+@pytest.mark.parametrize("url", ["proxy:3128", "https://me:word@proxy", "socks5h://proxy:1080"])
+def test_a_proxy_that_a_client_can_use_is_left_to_it(
+    monkeypatch: pytest.MonkeyPatch, url: str
+) -> None:
+    monkeypatch.setenv("ALL_PROXY", url)
+    check_proxies()
 
 
 def test_prefects_client_takes_the_variables_of_a_socks_proxy(
