@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from prefect.client.schemas import State
 
-from headrace.pull.parts import PartRequest
 from headrace.pull.report import Summary
+from headrace.pull.spread import PartRequest
 from tasks.pipeline import pipeline
 from tasks.pull import pull_products
 from tasks.pull_report import conclude

@@ -19,7 +19,7 @@ from headrace.audit.report import (
     Repair,
     RepairReceipt,
 )
-from headrace.audit.signed import Signed, SignReceipt
+from headrace.audit.sign_receipts import Signed, SignReceipt
 from headrace.errors import HeadraceError
 from headrace.leases import LeaseHeld, open_leases
 from headrace.manifests.anchored import keep_head

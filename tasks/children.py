@@ -35,8 +35,8 @@ from prefect.states import Cancelling, Crashed
 from blocks.api import API_ERRORS
 from headrace.errors import ConfigurationError
 from headrace.leases import LeaseState, LeaseStatus, LeaseStore, LeaseStoreUnavailable
-from headrace.pull.parts import PartRequest, lease_of_part
 from headrace.pull.report import Part, PartEnd
+from headrace.pull.spread import PartRequest, lease_of_part
 from headrace.run.report import Report
 from headrace.stopping import StopEvent
 

@@ -10,8 +10,8 @@ from prefect.utilities.urls import url_for
 from headrace.checks.report import CheckReport
 from headrace.lake.names import product_prefix
 from headrace.pull.ledger import EXCHANGE
-from headrace.pull.parts import PartRequest
 from headrace.pull.report import PlanReceipt, ProductReceipt, Summary, overall
+from headrace.pull.spread import PartRequest
 from headrace.run.report import Status
 from headrace.settings import Settings
 from headrace.unified.report import TransformReport

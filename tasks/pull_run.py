@@ -18,7 +18,7 @@ from headrace.exchange.signing import Credentials
 from headrace.exchange.source import Source
 from headrace.extras import require
 from headrace.lake import RawLake
-from headrace.lake.listed import Listings
+from headrace.lake.listings import Listings
 from headrace.leases import LeaseStore, open_leases
 from headrace.logs import hide
 from headrace.products.choice import Chosen, to_fetch
@@ -27,10 +27,10 @@ from headrace.pull.job import ProductJob, pull_progress
 from headrace.pull.ledger import EXCHANGE, Listener
 from headrace.pull.memory import MemoryBudget
 from headrace.pull.metrics import PullMetrics
-from headrace.pull.parts import CheckpointsOfRange, PartRequest
 from headrace.pull.product_leases import ProductLeases
 from headrace.pull.report import PartEnd, ProductReceipt
 from headrace.pull.request import MAX_IN_FLIGHT, PullRequest
+from headrace.pull.spread import CheckpointsOfRange, PartRequest
 from headrace.quota import Gate, KeyPool, PoolKey
 from headrace.quota.place import Place
 from headrace.run.progress import RunProgress

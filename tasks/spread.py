@@ -9,9 +9,9 @@ from contextlib import closing, contextmanager
 from headrace.leases import LeaseStoreMisconfigured, LeaseStoreUnavailable, hold
 from headrace.pull.job import ProductJob
 from headrace.pull.ledger import EXCHANGE
-from headrace.pull.parts import PartRequest, lease_of_part, ranges_of, request_of, sets_of
 from headrace.pull.product_leases import ProductLeases
 from headrace.pull.report import Part, PartEnd, ProductReceipt
+from headrace.pull.spread import PartRequest, lease_of_part, ranges_of, request_of, sets_of
 from headrace.run.report import Status
 from headrace.stopping import StopEvent, Stopped
 from tasks.children import Children

@@ -24,10 +24,10 @@ from headrace.run.report import Status, combined
 from headrace.stopping import Stopped
 from headrace.unified.commits import Change
 from headrace.unified.compaction import vacuum
+from headrace.unified.contents import state_of
 from headrace.unified.exceptions import TableBusy
 from headrace.unified.report import ProductTransform, TransformReport
 from headrace.unified.request import TransformRequest
-from headrace.unified.state import state_of
 from headrace.unified.table import UNIFIED_ROOT
 from headrace.unified.taking import COMMIT_ROWS
 from headrace.unified.transforming import Prepared, with_change

@@ -22,7 +22,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from headrace import faults
+from headrace import kill_points
 from headrace.errors import HeadraceError
 from headrace.exchange.planning import Sizing
 from headrace.lake import local
@@ -101,12 +101,12 @@ def stop_instead_of_dying() -> None:
             os.kill(os.getpid(), signal.SIGSTOP)
 
     SqliteLeases._swap = swap_awake
-    faults.os = SimpleNamespace(kill=stop, getpid=os.getpid, environ=os.environ)
-    faults.KILL_POINTS["publish"] = "the guard has allowed it, the file has no name yet"
+    kill_points.os = SimpleNamespace(kill=stop, getpid=os.getpid, environ=os.environ)
+    kill_points.KILL_POINTS["publish"] = "the guard has allowed it, the file has no name yet"
     link = local.publish_new
 
     def stopped_link(temporary: Path, path: Path) -> bool:
-        faults.kill_point("publish")
+        kill_points.kill_point("publish")
         return link(temporary, path)
 
     local.publish_new = stopped_link

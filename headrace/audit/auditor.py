@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
-from headrace.audit.against import change_findings, inspect_against
+from headrace.audit.against_manifest import change_findings, inspect_against
 from headrace.audit.coverage import (
     Tally,
     checkpoint_findings,
@@ -26,8 +26,8 @@ from headrace.lake.exceptions import PartUnreadable
 from headrace.manifests.exceptions import ManifestDamaged, ManifestMissing, ManifestTooNew
 from headrace.manifests.lakes import LakeManifests, Stated
 from headrace.pull.checkpoints import CheckpointStore
-from headrace.pull.ends import find_newest_shown
 from headrace.pull.exceptions import AnotherHistory, LakeAhead
+from headrace.pull.history_ends import find_newest_shown
 from headrace.pull.ledger import source_host
 from headrace.quota import Lane
 from headrace.run.report import Status

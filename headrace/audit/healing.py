@@ -30,7 +30,7 @@ from headrace.audit.recheck import recheck_holes
 from headrace.audit.report import Action, Repair
 from headrace.errors import StateError
 from headrace.exchange.source import Source
-from headrace.faults import kill_point
+from headrace.kill_points import kill_point
 from headrace.lake import Overlap, Part, RawLake
 from headrace.lake.grid import PAGE_IDS
 from headrace.pull.checkpoints import Checkpoint, CheckpointStore

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from headrace.amounts import counted
 from headrace.audit.findings import Finding, Kind
 from headrace.audit.inspection import Inspection
-from headrace.faults import kill_point
+from headrace.kill_points import kill_point
 from headrace.lake import Overlap, Part, RawLake, content_digest
 from headrace.lake.exceptions import InvalidTrades, ObjectMissing, PartUnreadable
 from headrace.lake.names import FORMER_SET_ASIDE, set_aside_prefix

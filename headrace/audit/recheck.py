@@ -22,7 +22,7 @@ from headrace.exchange.proof import Known
 from headrace.exchange.source import Source
 from headrace.exchange.walk import walk
 from headrace.lake import PartFooter, RawLake
-from headrace.pull.ends import refresh_ends
+from headrace.pull.history_ends import refresh_ends
 from headrace.pull.ledger import source_host
 from headrace.pull.product_leases import HeldLease
 from headrace.stopping import StopEvent

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from headrace.amounts import counted, duration
 from headrace.audit.coverage import Tally
 from headrace.audit.findings import Finding, Kind
-from headrace.audit.signed import Signed
+from headrace.audit.sign_receipts import Signed
 from headrace.coverage import Range
 from headrace.lake.answers import Answer
 from headrace.manifests.anchored import AnchorReport

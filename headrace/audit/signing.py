@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from headrace.audit.against import LOOKS, inspect_against, sound_parts
+from headrace.audit.against_manifest import LOOKS, inspect_against, sound_parts
 from headrace.audit.coverage import tally
 from headrace.audit.inspection import ROW_READERS, Inspection, PartsKeepChanging
 from headrace.lake import Part, PartFooter, RawLake
@@ -23,7 +23,7 @@ from headrace.manifests.chain import Seal
 from headrace.manifests.comparison import summarized
 from headrace.manifests.exceptions import ManifestDamaged, ManifestMissing, NotSigned
 from headrace.manifests.lakes import LakeManifests, Stated
-from headrace.manifests.rows import rows_sha256
+from headrace.manifests.row_hash import rows_sha256
 from headrace.manifests.statement import WRONG, Change, Entry, Manifest, as_payload, from_payload
 from headrace.stopping import STOP, StopEvent
 

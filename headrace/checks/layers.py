@@ -5,7 +5,7 @@ from __future__ import annotations
 from headrace.coverage import IntervalSet
 from headrace.lake import Lake, Part, PartFooter, Store
 from headrace.unified.commits import Tables
-from headrace.unified.comparing import content_of
+from headrace.unified.contents import content_of
 from headrace.unified.table import Snapshot
 from headrace.unified.taken import Taken
 

@@ -12,9 +12,8 @@ from rich.text import Text
 
 from headrace.cli.common import Json, LakeOption, print_json
 from headrace.cli.exits import Exit
-from headrace.cli.server.configured import configured_api
+from headrace.cli.server.configured import configured_api, managed_port, present_api
 from headrace.cli.server.environment import client_environment
-from headrace.cli.server.present import managed_port, present_api
 from headrace.doctor import CHECKS, Api, CheckResult, Severity, Target, run_checks
 from headrace.doctor.runner import LIMIT_S
 from headrace.errors import ConfigurationError

@@ -23,8 +23,8 @@ from headrace.cli.common import (
 from headrace.cli.exits import LIMITS_HINT, Exit, exit_of_error, unforeseen
 from headrace.cli.lazy import Lazy, LazyGroup
 from headrace.errors import ConfigurationError, HeadraceError
-from headrace.output import abandon_stdout
 from headrace.paths import working_folder
+from headrace.stdout import abandon_stdout
 
 
 class _Commands(LazyGroup, CommonOptionsGroup):

@@ -15,8 +15,7 @@ from rich.text import Text
 
 from headrace.amounts import counted
 from headrace.cli.common import LakeOption, print_json, table_of
-from headrace.cli.lakes import opened_store
-from headrace.cli.places import place_of_quotas
+from headrace.cli.places import opened_store, place_of_quotas
 from headrace.errors import ConfigurationError
 from headrace.exchange.client import ExchangeClient, ProductInfo
 from headrace.exchange.products import canonical_products
@@ -24,7 +23,7 @@ from headrace.lake.names import product_prefix
 from headrace.leases import open_leases
 from headrace.logs.redaction import safe_text
 from headrace.products.choice import NoList, UnknownSet
-from headrace.products.kept import UnknownListed, change_list, kept_list
+from headrace.products.list_file import UnknownListed, change_list, kept_list
 from headrace.products.listing import (
     Changes,
     ListDoubted,

@@ -19,15 +19,15 @@ from rich.text import Text
 
 from headrace.cli.common import LakeOption
 from headrace.cli.exits import Exit
-from headrace.cli.lakes import opened_store
+from headrace.cli.places import opened_store
 from headrace.errors import ConfigurationError
 from headrace.extras import import_with
 from headrace.lake import look_into
 from headrace.logs.redaction import safe_text
-from headrace.output import abandon_stdout
 from headrace.query.formats import FORMAT_OF_SUFFIX, Format, plain_decimals, row_writer
-from headrace.results import check_place, written_whole
 from headrace.signals import leave_on_signals
+from headrace.stdout import abandon_stdout
+from headrace.whole_files import check_place, written_whole
 
 if TYPE_CHECKING:
     from headrace.query.session import Session

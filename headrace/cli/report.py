@@ -11,12 +11,12 @@ import typer
 from headrace.amounts import counted
 from headrace.checks.request import CheckRequest
 from headrace.cli.common import LakeOption
-from headrace.cli.lakes import opened_store
+from headrace.cli.places import opened_store
 from headrace.lake import look_into
 from headrace.lake_report.facts import Noted, RunFacts
 from headrace.lake_report.making import write_page
-from headrace.results import check_place
 from headrace.settings import load_settings
+from headrace.whole_files import check_place
 
 
 def report(

@@ -17,10 +17,10 @@ from headrace.cli.server import api_for_run, bounded_exit
 from headrace.cli.server.run import next_step
 from headrace.errors import HeadraceError
 from headrace.leases import give_back_claims
-from headrace.output import abandon_stdout
 from headrace.run.report import Report, log_end
 from headrace.settings import load_settings
 from headrace.signals import leave_on_signals
+from headrace.stdout import abandon_stdout
 
 #: How long the last logs and events may take to reach the UI.
 DRAIN_S, INTERRUPTED_DRAIN_S = 5.0, 1.5

@@ -25,8 +25,7 @@ from headrace.cli.common import Json, print_json, table_of
 from headrace.cli.lease import lease_dict
 from headrace.cli.places import place_of_quotas
 from headrace.cli.quota import breaker_words, quota_dict
-from headrace.cli.server.configured import ConfiguredApi
-from headrace.cli.server.present import present_api
+from headrace.cli.server.configured import ConfiguredApi, present_api
 from headrace.errors import HeadraceError
 from headrace.leases import open_leases
 from headrace.logs import safe_text

@@ -56,7 +56,7 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.exchange.answers import find_long_holes, shows_beginning
+from headrace.exchange.evidence import find_long_holes, shows_beginning
 from headrace.exchange.exceptions import Contradiction
 from headrace.exchange.pages import Outline, Page
 from headrace.lake.answers import Answer

@@ -5,7 +5,7 @@
     store.script("put_if_absent", Fault(unavailable, stored=True))    # done, but the answer is lost
     store.script("get", Fault(denied, times=None, key="part-"))       # always, for such keys
 
-`headrace.faults` kills the process at named points; this makes a running one meet failures.
+`headrace.kill_points` kills the process at named points; this makes a running one meet failures.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from headrace.faults import kill_point
+from headrace.kill_points import kill_point
 from headrace.lake.exceptions import (
     ObjectMissing,
     StoreDenied,

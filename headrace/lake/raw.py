@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from headrace.coverage import IntervalSet
 from headrace.errors import StateError
-from headrace.faults import kill_point
+from headrace.kill_points import kill_point
 from headrace.lake import stats, upkeep
 from headrace.lake.answers import Answer
 from headrace.lake.digest import ContentDigest

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from itertools import groupby, pairwise
 from typing import TYPE_CHECKING
 
-from headrace.faults import kill_point
+from headrace.kill_points import kill_point
 from headrace.lake.digest import ContentDigest, content_digest
 from headrace.lake.exceptions import InvalidTrades, MergeRefused, PartUnreadable
 from headrace.lake.grid import PAGE_IDS, Grid

@@ -20,8 +20,8 @@ from headrace.lake_report.facts import (
     collect,
 )
 from headrace.lake_report.page import render
-from headrace.results import check_place, written_whole
 from headrace.unified.table import unified_table
+from headrace.whole_files import check_place, written_whole
 
 _DAILY = "SELECT exchange, symbol, date, count(*) AS count FROM trades GROUP BY ALL"
 

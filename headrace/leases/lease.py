@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 
 from headrace.errors import HeadraceError
-from headrace.faults import kill_point
+from headrace.kill_points import kill_point
 from headrace.leases.exceptions import LeaseLost
 from headrace.leases.machine import Machine
 from headrace.leases.model import Grant, Holder, LeaseStatus

@@ -3,15 +3,15 @@
 with about(run=run_id), about(product="BTC-USD", chunk="1-128000"):
     log.info("stored", extra={"facts": {"rows": 128_000}})
 
-`about` says what the lines of a block are about, `formats` writes a record as one line, `redaction`
-keeps secrets and long texts out, `setup` has the lines of this process written to standard error.
+`context` says what the lines of a block are about, `formats` writes a record as one line,
+`redaction` keeps secrets and long texts out, `setup` has the lines written to standard error.
 The library itself only calls `logging`; who embeds it decides what becomes of its records.
 """
 
 from typing import TYPE_CHECKING
 
 from headrace.deferred import deferred
-from headrace.logs.about import about, about_now, run_everywhere
+from headrace.logs.context import about, about_now, run_everywhere
 
 if TYPE_CHECKING:
     from headrace.logs.formats import HumanFormatter, JsonFormatter, json_line

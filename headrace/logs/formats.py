@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from headrace.logs.about import FIELDS, about_now
+from headrace.logs.context import FIELDS, about_now
 from headrace.logs.redaction import safe_text
 
 

@@ -18,7 +18,7 @@ from typing import Any
 from headrace.evidence.exceptions import BadStatement
 from headrace.evidence.keys import KeyList, SigningKey
 from headrace.evidence.statements import read_envelope
-from headrace.faults import kill_point
+from headrace.kill_points import kill_point
 from headrace.lake.exceptions import ObjectMissing
 from headrace.lake.store import Store
 from headrace.manifests.exceptions import (

@@ -17,7 +17,7 @@ from headrace.lake.digest import ContentDigest, content_digest
 from headrace.lake.encoding import PartFooter
 from headrace.lake.exceptions import InvalidTrades
 from headrace.lake.parts import Part
-from headrace.manifests.rows import rows_sha256
+from headrace.manifests.row_hash import rows_sha256
 from headrace.manifests.statement import Change, ChangeKind, Entry
 from headrace.trades import empty_trades, rows_between
 

@@ -273,7 +273,7 @@ def to_fetch(choice: ProductChoice, store: Store, exchange: str) -> Chosen:
         UnknownSet, NothingChosen, ListFileUnusable: the choice means no product.
         ListDamaged, StoreError: the list cannot be read.
     """
-    from headrace.products.kept import kept_list  # not for help
+    from headrace.products.list_file import kept_list  # not for help
 
     if choice.products or choice.from_file:
         return Chosen(_named(choice), choice.way)
@@ -315,7 +315,7 @@ def to_look_at(
         LakeUnusable: the lake is a file, or cannot be reached.
         ListDamaged: the list cannot be read.
     """
-    from headrace.products.kept import kept_list  # not for help
+    from headrace.products.list_file import kept_list  # not for help
 
     try:
         stored = stored_products(store, exchange)

@@ -1,7 +1,10 @@
-"""Pulling a source into a lake: request, plan, job, checkpoint, receipt; free of Prefect.
+"""Pulling a source into a lake: request, plan, job, commits, report; free of Prefect.
 
-`request` is what a run is asked, `planner` what that means for one product, `job` does it
-(`opening`: what is known at its beginning; `fetching`: one chunk; `refreshing`: what is stored
-already), `ledger` keeps count, `checkpoints` says what a checkpoint is, `receipts` what became
-of it all, `progress` and `wording` how people see it.
+- `request` is what a run is asked; `admission` answers at once whether it may begin;
+- `planner` says what that means for one product, from the ends of its history (`history_ends`);
+- `job` does it: `fetching` walks one chunk within a `memory` budget, `failures` says when to end,
+  `ledger` keeps count, `state` is what the run knows, `commits` merges (`upkeep`) and saves it;
+- `checkpoints` are what is saved, `rebuild` makes them from a lake alone;
+- `product_leases` say who may do what; `spread` divides a run over child runs;
+- `report` and `metrics` are what people see of it.
 """

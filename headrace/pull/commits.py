@@ -11,7 +11,7 @@ import logging
 import math
 from collections.abc import Callable
 
-from headrace.faults import kill_point
+from headrace.kill_points import kill_point
 from headrace.lake import RawLake
 from headrace.pull.checkpoints import Checkpoint, CheckpointStore
 from headrace.pull.exceptions import CheckpointNotSaved

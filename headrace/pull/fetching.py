@@ -19,7 +19,7 @@ from headrace.exchange.planning import Chunk, next_page, page_begin
 from headrace.exchange.proof import Known
 from headrace.exchange.source import Source
 from headrace.exchange.walk import Walked, walk
-from headrace.faults import kill_point
+from headrace.kill_points import kill_point
 from headrace.lake import Part, PartReceipt, RawLake
 from headrace.pull.memory import MemoryBudget, Reservation, chunk_bytes
 from headrace.pull.report import ChunkReceipt

@@ -14,7 +14,7 @@ from headrace.exchange.planning import Chunk, Sizing, plan_chunks, plan_pages
 from headrace.exchange.proof import Known
 from headrace.exchange.source import Source
 from headrace.lake import RawLake
-from headrace.lake.listed import FRESH_S, ListedLake, Listings
+from headrace.lake.listings import FRESH_S, ListedLake, Listings
 from headrace.lake.names import MAX_ID
 from headrace.lake.upkeep import merge_plan
 from headrace.leases import LeaseStore

@@ -17,7 +17,7 @@ from headrace.exchange.planning import Chunk, Sizing, plan_chunks, plan_pages, w
 from headrace.exchange.source import Source
 from headrace.lake import RawLake
 from headrace.lake.grid import PAGE_IDS
-from headrace.pull.ends import survey_ends
+from headrace.pull.history_ends import survey_ends
 from headrace.pull.ledger import Stored
 from headrace.pull.request import PullRequest
 from headrace.quota import Lane

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from headrace.faults import kill_point
+from headrace.kill_points import kill_point
 from headrace.lake import RawLake
 from headrace.pull.checkpoints import Checkpoint, CheckpointStore, noted_token
 from headrace.pull.exceptions import CheckpointTooNew, CheckpointUnreadable, NothingToRebuild

@@ -16,11 +16,11 @@ from typing import BinaryIO, Final
 import msgspec
 
 from headrace.errors import ConfigurationError
-from headrace.output import abandon_stdout
 from headrace.sot.encoding import LENGTH, decode
 from headrace.sot.exceptions import StoreUnavailable
 from headrace.sot.frames import STREAM_MAGIC, in_groups
 from headrace.sot.sources.reading import Format
+from headrace.stdout import abandon_stdout
 
 STANDARD_OUTPUT: Final = "-"
 #: What a file that is not the whole replay has behind its name.

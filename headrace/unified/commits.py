@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from headrace.errors import StateError
-from headrace.faults import kill_point
+from headrace.kill_points import kill_point
 from headrace.lake.local import explained, make_folder, sync_folder
 from headrace.lake.names import OWN_ROOT
 from headrace.unified.exceptions import TableBusy, TableTooNew, of_delta

@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from headrace.faults import kill_point
+from headrace.kill_points import kill_point
 from headrace.lake.digest import ContentDigest
 from headrace.lake.local import explained, make_folder, sync_folder
 from headrace.unified.table import RemoteStore, UnifiedTable

@@ -23,7 +23,7 @@ from headrace.lake.exceptions import ObjectMissing
 from headrace.lake.parts import Part
 from headrace.stopping import STOP, StopEvent
 from headrace.unified.commits import Change, FileChanges, Tables, committed
-from headrace.unified.comparing import content_of
+from headrace.unified.contents import content_of
 from headrace.unified.exceptions import RowsDiffer
 from headrace.unified.output import Output, Piece
 from headrace.unified.rows import by_month, digest_of, rows_within, unified

@@ -10,7 +10,7 @@ from headrace.checks.layers import Layers
 from headrace.checks.report import Breach, Check, ProductChecks
 from headrace.lake import Lake, RawLake, Store
 from headrace.leases import SqliteLeases
-from headrace.products.kept import change_list, kept_list
+from headrace.products.list_file import change_list, kept_list
 from headrace.unified.table import unified_table
 from headrace.unified.transforming import Transformer
 from tests.lake_samples import FETCHED_AT, SOURCE, trades

@@ -13,7 +13,7 @@ from headrace.audit.report import AuditReport
 from headrace.lake.opening import make_store
 from headrace.leases import SqliteLeases
 from headrace.products.choice import NothingChosen, UnknownSet
-from headrace.products.kept import change_list
+from headrace.products.list_file import change_list
 from headrace.products.listing import NamedSet, ProductList
 from headrace.pull.report import Summary
 from headrace.run.report import Status

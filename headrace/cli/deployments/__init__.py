@@ -8,10 +8,10 @@ they run:
 - `switches`: schedules and triggers, on or off;
 - `supervisor`: that process. It restarts the next one when it dies, and leaves nothing behind;
 - `runner`: registers deployments, blocks and alarms, then starts the runs that are due;
-- `furnishing`: blocks and alarms on the server;
+- `blocks_and_alarms`: blocks and alarms on the server;
 - `registering`, `triggers`: deployments, schedules and triggers on the server; runs that a dead
   runner left behind.
 
 What supervisor and runner report to `up` and `status` is a `ServingNote` in the state folder. Only
-`runner`, `furnishing`, `registering` and `triggers` import Prefect.
+`runner`, `blocks_and_alarms`, `registering` and `triggers` import Prefect.
 """

@@ -141,12 +141,12 @@ async def _furnish(client: PrefectClient, plan_folder: Path) -> None:
         HeadraceError: that process failed.
     """
     if not packages_of_others(plan_folder):
-        from headrace.cli.deployments.furnishing import furnish
+        from headrace.cli.deployments.blocks_and_alarms import furnish
 
         await furnish(client)
         return
     child = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "headrace.cli.deployments.furnishing"
+        sys.executable, "-m", "headrace.cli.deployments.blocks_and_alarms"
     )
     if code := await child.wait():
         raise HeadraceError(f"the blocks and the alarms are not registered (exit code {code})")

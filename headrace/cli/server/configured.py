@@ -5,6 +5,8 @@ the environment, `.env`, `prefect.toml`, `[tool.prefect]` of `pyproject.toml` in
 folder, and last the active profile in `$PREFECT_PROFILES_PATH`, else
 `$PREFECT_HOME/profiles.toml`, else `~/.prefect/profiles.toml`. The profile is the one that
 `PREFECT_PROFILE` names, else the file's `active`. An empty value counts as none.
+
+`present_api` is the API that a command would use, found without making or starting anything.
 """
 
 from __future__ import annotations
@@ -19,8 +21,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
+import psutil
 from dotenv import dotenv_values
 
+from headrace.cli.server.address import api_url
+from headrace.cli.server.state import SERVER, ProcessRecord
 from headrace.errors import ConfigurationError
 from headrace.paths import working_folder
 
@@ -158,3 +164,30 @@ def _text(path: Path) -> str:
             f"{path} cannot be read ({reason})",
             hint="It may name the Prefect API to use; repair it or move it away",
         ) from error
+
+
+def present_api(home: Path) -> ConfiguredApi | None:
+    """The configured API, else that of the managed server if its process lives.
+
+    Args:
+        home: the state folder of the managed server.
+
+    Raises:
+        ConfigurationError: a settings file of Prefect's cannot be read.
+    """
+    configured = configured_api()
+    if configured is not None:
+        return configured
+    port = managed_port(home)
+    return None if port is None else ConfiguredApi(api_url(port), "headrace up")
+
+
+def managed_port(home: Path) -> int | None:
+    """The port of the managed server, if its process lives."""
+    # Not through StateFolder, which makes the folder and sets its mode.
+    path = home / "processes" / f"{SERVER}.json"
+    try:
+        record = msgspec.json.decode(path.read_bytes(), type=ProcessRecord)
+    except (OSError, msgspec.DecodeError):
+        return None
+    return record.port if psutil.pid_exists(record.pid) else None

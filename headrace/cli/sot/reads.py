@@ -14,7 +14,6 @@ import typer
 from headrace.cli.exits import Exit
 from headrace.cli.sot.stores import StoreOption, SymbolsOption, opened
 from headrace.errors import ConfigurationError
-from headrace.output import abandon_stdout, write_stdout
 from headrace.signals import stop_on_signals
 from headrace.sot.cursor import CursorUnusable, load_cursor, save_cursor
 from headrace.sot.exceptions import DamagedLog
@@ -24,6 +23,7 @@ from headrace.sot.reading import head_of, read_frames, records_of
 from headrace.sot.record import U32_MAX, U64_MAX
 from headrace.sot.requests import ReadFormat
 from headrace.sot.tailing import HOLD_S, POLL_S, Tail
+from headrace.stdout import abandon_stdout, write_stdout
 
 FormatOption = Annotated[ReadFormat, typer.Option("--format", help="How records are written.")]
 #: The most that a command writes again after it was killed.

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from headrace.faults import kill_point
+from headrace.kill_points import kill_point
 from headrace.locks import LockTimeout, lock, try_lock
 from headrace.sot.embedded.entries import (
     FORMAT,

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from headrace.cli.products import app
 from headrace.errors import ConfigurationError, HeadraceError
 from headrace.products.choice import NoList, UnknownSet
-from headrace.products.kept import UnknownListed
+from headrace.products.list_file import UnknownListed
 from headrace.products.listing import ListDoubted
 from headrace.sim import ProductSpec, SimulatedExchange
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headrace.errors import ConfigurationError
-from headrace.faults import KILL_POINTS, KillSwitch, kill_point
+from headrace.kill_points import KILL_POINTS, KillSwitch, kill_point
 from headrace.lake import RawLake
 from headrace.lake.exceptions import StoreDenied, StoreUnavailable
 from headrace.lake.faults import Action, Fault, FaultyStore, denied, unavailable

@@ -11,7 +11,7 @@ import pytest
 
 from headrace.lake import Part, RawLake, open_lake
 from headrace.manifests.comparison import find_changes, summarized
-from headrace.manifests.rows import rows_sha256
+from headrace.manifests.row_hash import rows_sha256
 from headrace.manifests.statement import Change, ChangeKind, Entry
 from tests.lake_samples import FETCHED_AT, SOURCE, trades
 

@@ -27,7 +27,7 @@ from headrace.products.choice import (
     to_fetch,
     to_look_at,
 )
-from headrace.products.kept import change_list
+from headrace.products.list_file import change_list
 from headrace.products.listing import NamedSet, ProductList
 
 NOW = datetime(2026, 3, 2, tzinfo=UTC)

@@ -19,8 +19,8 @@ from prefect.states import Cancelled, Completed, Crashed, Failed, Running
 from headrace.leases import LeaseStoreUnavailable, SqliteLeases
 from headrace.leases.machine import ThisMachine
 from headrace.leases.model import Process
-from headrace.pull.parts import PartRequest, lease_of_part
 from headrace.pull.report import Part, PartEnd
+from headrace.pull.spread import PartRequest, lease_of_part
 from headrace.stopping import StopEvent
 from tasks import children
 from tasks.children import Children, NothingRunsParts, part_deployment

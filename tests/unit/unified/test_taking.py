@@ -28,7 +28,7 @@ from headrace.lake.exceptions import ObjectMissing
 from headrace.lake.parts import Part
 from headrace.stopping import StopEvent
 from headrace.unified import taking
-from headrace.unified.comparing import content_of
+from headrace.unified.contents import content_of
 from headrace.unified.exceptions import RowsDiffer
 from headrace.unified.rows import Unified
 from headrace.unified.taken import Taken

@@ -10,7 +10,7 @@ import pytest
 from headrace.lake import RawLake
 from headrace.lake.faults import FaultyStore
 from headrace.lake.grid import Grid
-from headrace.lake.listed import FRESH_S, ListedLake, Listings
+from headrace.lake.listings import FRESH_S, ListedLake, Listings
 from headrace.lake.local import LocalStore
 from headrace.lake.s3 import S3Store
 from headrace.lake.s3_settings import S3Settings

@@ -15,10 +15,10 @@ from headrace.errors import ConfigurationError
 from headrace.lake.grid import Grid
 from headrace.leases import LeaseHeld, LeaseStatus, SqliteLeases
 from headrace.pull.checkpoints import Checkpoint
-from headrace.pull.parts import CheckpointsOfRange, PartRequest, ranges_of, request_of, sets_of
 from headrace.pull.product_leases import ProductLeases
 from headrace.pull.report import Part, ProductReceipt
 from headrace.pull.request import IngestRequest, PullRequest
+from headrace.pull.spread import CheckpointsOfRange, PartRequest, ranges_of, request_of, sets_of
 from headrace.run.report import Status
 
 GRID = Grid(cell_pages=4)

@@ -1,6 +1,6 @@
 """What a server gets beside deployments: the project's blocks and its alarms.
 
-`python -m headrace.cli.deployments.furnishing` does so in a process of its own.
+`python -m headrace.cli.deployments.blocks_and_alarms` does so in a process of its own.
 """
 
 from __future__ import annotations
