@@ -30,6 +30,7 @@ from headrace.lake.names import RAW_ROOT, TEMPORARY_PREFIX
 from headrace.lake.store import PROBE_KEY, Guard, StoredObject, unguarded
 from headrace.locks import try_lock
 from headrace.paths import publish_new, real_path
+from headrace.whole_files import sync_folder
 
 _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{16}\.tmp")
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
@@ -246,15 +247,6 @@ def make_folder(folder: Path) -> None:
         if not folder.is_dir():
             raise
     sync_folder(folder.parent)
-
-
-def sync_folder(folder: Path) -> None:
-    """Make the names in a folder durable."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 @contextmanager

@@ -17,7 +17,8 @@ first. `delays` is what answers show of arrivals, where requests of a key carry 
 What happens after the answer, and around it: `feedback` (headers and answers 429, and how they slow
 a quota down), `register` (the processes and their rates), `status` (reading all of it from
 outside), `selftest`. Below: `config` and `rates`, `clock`, `processes`, and `storage`, a SQLite
-file that survives kills, damage and deletion.
+file that survives kills, damage and deletion. `place` says where all this lies; `shared` is a quota
+on a server of several machines, whose absence `patience` waits out.
 """
 
 from typing import TYPE_CHECKING

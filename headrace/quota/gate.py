@@ -355,12 +355,8 @@ class Admission:
             request = None if of_host else self._request.id
             self._session.answered(permit, status, retry_after_s, headers, request)
 
-    def bad_answer(self) -> None:
-        """Report an answer that says 200 but is broken (HTML, cut short): the server's failure."""
-        self.failed()
-
     def failed(self, *, neutral: bool = False, of_host: bool = False) -> None:
-        """Report that no answer came.
+        """Report that no answer came, or one that says 200 but is broken (HTML, cut short).
 
         Args:
             neutral: the reason lies on our side and says nothing about the server.

@@ -447,7 +447,7 @@ class KeyAdmission:
             self._pool.server.session.answered(given, status, retry_after_s, headers, request)
 
     def failed(self, *, neutral: bool = False, of_host: bool = False) -> None:
-        """Report that no answer came; see `Admission.failed`."""
+        """Report that no answer came, or a broken one; see `Admission.failed`."""
         if taken := self._done():
             given, gate, permit = taken
             gate.session.breaker.dropped(permit.given)
@@ -456,10 +456,6 @@ class KeyAdmission:
                 breaker.dropped(given.given)
             else:
                 breaker.failed(given.given, None if of_host else self._request.id)
-
-    def bad_answer(self) -> None:
-        """Report an answer that says 200 but is broken: the server's failure."""
-        self.failed()
 
     def __exit__(
         self,

@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from headrace.errors import StateError
 from headrace.kill_points import kill_point
-from headrace.lake.local import explained, make_folder, sync_folder
+from headrace.lake.local import explained, make_folder
 from headrace.lake.names import OWN_ROOT
 from headrace.unified.exceptions import TableBusy, TableTooNew, of_delta
 from headrace.unified.files import NewFile
@@ -38,6 +38,7 @@ from headrace.unified.table import (
     unified_table,
 )
 from headrace.unified.taken import LAYOUT, LAYOUT_ID, Taken, app_id
+from headrace.whole_files import sync_folder
 
 if TYPE_CHECKING:
     from deltalake import CommitProperties, Schema

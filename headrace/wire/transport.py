@@ -14,7 +14,6 @@ import ssl
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from types import TracebackType
 from urllib.parse import urlsplit
 
 import urllib3
@@ -238,12 +237,7 @@ class Transport:
     def __enter__(self) -> Transport:
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _request(

@@ -99,7 +99,7 @@ def test_time_outs_and_broken_answers_count_as_failures(open_any: Callable[..., 
             raise TimeoutError
     for _ in range(3):
         with gate.admit() as admission:
-            admission.bad_answer()
+            admission.failed()
     assert gate.status().breaker.phase is Phase.OPEN
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,31 +19,16 @@ from headrace.sot.tailing import Tail
 from headrace.stopping import StopEvent
 from tests.support.cassandra import cassandra
 from tests.support.sot_chains import Chain
-from tests.support.sot_stores import BACKENDS, Backend, make_backend
+from tests.support.sot_stores import Backend, backend, store
 from tests.support.sot_streams import frames_of, made, run_of, write
 
-__all__ = ["cassandra"]
+__all__ = ["backend", "cassandra", "store"]
 
 # A first run fetches the server and starts it.
 pytestmark = pytest.mark.timeout(300)
 
 SYMBOLS = (0, 1, 8, 2**31, 2**32 - 1)
 RECORDS = made(300, symbol_ids=SYMBOLS, hot_share=0.4)
-
-
-@pytest.fixture(params=BACKENDS)
-def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Backend]:
-    made = make_backend(
-        request.param, tmp_path, lambda: request.getfixturevalue("cassandra").location
-    )
-    yield made
-    for opened in made.opened:
-        opened.close()
-
-
-@pytest.fixture
-def store(backend: Backend) -> SotStore:
-    return backend.open()
 
 
 def replayed(store: SotStore, tmp_path: Path) -> bytes:

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import multiprocessing
 import random
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -22,31 +20,16 @@ from headrace.sot.record import U64_MAX
 from headrace.sot.store import Answer, Head, Parked, SotStore
 from tests.support.cassandra import cassandra
 from tests.support.sot_chains import Chain, fresh_chain, stored_frames
-from tests.support.sot_stores import BACKENDS, Backend, make_backend
+from tests.support.sot_stores import Backend, backend, store
 from tests.support.sot_streams import made, write
 
-__all__ = ["cassandra"]
+__all__ = ["backend", "cassandra", "store"]
 
 # A first run fetches the server and starts it.
 pytestmark = pytest.mark.timeout(300)
 
 ODD_SYMBOLS = (0, 1, 8, 2**31 - 1, 2**31, 2**32 - 1)
 ODD_NUMBERS = (1, 2**63 - 1, 2**63, 2**64 - 1)
-
-
-@pytest.fixture(params=BACKENDS)
-def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Backend]:
-    made = make_backend(
-        request.param, tmp_path, lambda: request.getfixturevalue("cassandra").location
-    )
-    yield made
-    for opened in made.opened:
-        opened.close()
-
-
-@pytest.fixture
-def store(backend: Backend) -> SotStore:
-    return backend.open()
 
 
 def test_an_unwritten_symbol_is_nothing(store: SotStore) -> None:

@@ -24,30 +24,15 @@ from headrace.sot.verify import verify_store
 from headrace.sot.verify_plan import Mode
 from tests.support.cassandra import cassandra
 from tests.support.sot_chains import Chain
-from tests.support.sot_stores import BACKENDS, Backend, make_backend
+from tests.support.sot_stores import Backend, backend, make_backend, store
 from tests.support.sot_streams import frames_of, made, write
 
-__all__ = ["cassandra"]
+__all__ = ["backend", "cassandra", "store"]
 
 # A first run fetches the server and starts it.
 pytestmark = pytest.mark.timeout(300)
 
 SIZES = [0, 1, GROUP - 1, GROUP, GROUP + 1, 100, TILE_RECORDS - 1, TILE_RECORDS, TILE_RECORDS + 40]
-
-
-@pytest.fixture(params=BACKENDS)
-def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Backend]:
-    made = make_backend(
-        request.param, tmp_path, lambda: request.getfixturevalue("cassandra").location
-    )
-    yield made
-    for opened in made.opened:
-        opened.close()
-
-
-@pytest.fixture
-def store(backend: Backend) -> SotStore:
-    return backend.open()
 
 
 def digests_of(frames: bytes, symbol_id: int, first_seq: int) -> list[bytes]:

@@ -30,6 +30,7 @@ from headrace.cli.server import (
     managed_api,
 )
 from headrace.cli.server.address import is_healthy
+from headrace.cli.server.managed import Beside
 from headrace.cli.server.status import ServerStatus, server_status
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(180)]
@@ -246,11 +247,14 @@ def test_up_turns_a_temporary_server_into_one_that_stays(home: Path) -> None:
 def test_down_ends_what_runs_beside(home: Path) -> None:
     server = ManagedServer(home)
     sleeper = [sys.executable, "-S", "-c", "import time; time.sleep(60)"]
-    first = server.keep_beside("deployments", sleeper, environment=dict(os.environ))
-    again = server.keep_beside("deployments", sleeper, environment=dict(os.environ))
-    assert again == first
+    beside = Beside("deployments", sleeper, lambda _port: dict(os.environ))
+    server.up(beside=[beside])
+    first = NamedProcess(server.folder, "deployments").running()
+    server.up(beside=[beside])
+    assert first == NamedProcess(server.folder, "deployments").running()
     assert [beside.name for beside in server_status(server).beside] == ["deployments"]
-    assert server.down() == ["deployments"]
+    assert server.down() == ["deployments", "server"]
+    assert first is not None
     assert not lives(first.pid)
     assert NamedProcess(server.folder, "deployments").running() is None
 

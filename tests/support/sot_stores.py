@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
@@ -51,6 +51,23 @@ def make_backend(kind: str, tmp_path: Path, cassandra: Callable[[], str]) -> Bac
     empty(store)
     store.close()
     return Backend(kind, location + (TINY_BUCKETS if "tiny" in kind else ""), [])
+
+
+@pytest.fixture(params=BACKENDS)
+def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Backend]:
+    """An empty store of each kind; what a test opens is closed behind it."""
+    made = make_backend(
+        request.param, tmp_path, lambda: request.getfixturevalue("cassandra").location
+    )
+    yield made
+    for opened in made.opened:
+        opened.close()
+
+
+@pytest.fixture
+def store(backend: Backend) -> SotStore:
+    """That store, opened."""
+    return backend.open()
 
 
 def empty(store: CqlStore) -> None:

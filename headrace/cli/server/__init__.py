@@ -15,8 +15,7 @@ For `up`, `down` and `status`::
 
 For another process that `up` keeps and `down` ends::
 
-    environment = {**os.environ, **client_environment(server.up().port)}
-    server.keep_beside("deployments", command, environment=environment)
+    server.up(beside=[Beside("deployments", command, environment_for_port)])
 
 Nothing here imports Prefect, except in the process of the server itself (`launch`) and where it has
 been imported before. Modules: `managed` (the server), `process` (any process of ours, known by a

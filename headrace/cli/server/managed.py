@@ -146,7 +146,7 @@ class ManagedServer:
 
         def starting(server: RunningServer) -> None:
             for each in beside:
-                self._kept_beside(each, server.port)
+                self._keep_beside(each, server.port)
 
         with self._controlled():
             try:
@@ -205,16 +205,6 @@ class ManagedServer:
                 ) from error
         return before, self.folder.database_bytes()
 
-    def keep_beside(
-        self, name: str, command: Sequence[str], *, environment: Mapping[str, str]
-    ) -> ProcessRecord:
-        """Make another process run until `down`, beside the server; return the note on it.
-
-        Does nothing if it runs already. `down` ends it, with its descendants, before the server.
-        """
-        with self._controlled():
-            return self._kept_beside(Beside(name, command, lambda _port: environment), None)
-
     @contextmanager
     def used(
         self, *, while_starting: Callable[[RunningServer], None] | None = None
@@ -237,15 +227,13 @@ class ManagedServer:
         finally:
             self._stop_if_unused()
 
-    def _kept_beside(self, beside: Beside, port: int | None) -> ProcessRecord:
+    def _keep_beside(self, beside: Beside, port: int) -> None:
         process = NamedProcess(self.folder, beside.name)
         record = process.running()
-        if record is not None and record.port == port:
-            return record
-        # One that was killed may have left children; without this there would be no record of them.
-        process.stop(grace_s=_END_TIMEOUT_S)
-        environment = beside.environment(port or 0)
-        return process.start(beside.command, environment=environment, port=port)
+        if record is None or record.port != port:
+            # One that was killed may have left children; without this nothing would tell of them.
+            process.stop(grace_s=_END_TIMEOUT_S)
+            process.start(beside.command, environment=beside.environment(port), port=port)
 
     def _stopped(self, name: str) -> bool:
         return NamedProcess(self.folder, name).stop(grace_s=_END_TIMEOUT_S)

@@ -10,7 +10,7 @@ import pytest
 
 from headrace.lake.local import LocalStore
 from headrace.leases import LeaseHeld, SqliteLeases, hold
-from headrace.products import kept as module
+from headrace.products import list_file as module
 from headrace.products.list_file import ListDamaged, change_list, kept_list, list_key
 from headrace.products.listing import ListedProduct, NamedSet, ProductList
 
