@@ -17,7 +17,7 @@ from prefect.client.schemas.objects import BlockDocument
 from prefect.exceptions import ObjectNotFound
 from pydantic import Field
 
-from blocks.documents import SAVE_PATIENCE_S, Documents, client_for
+from blocks.documents import Documents, client_for
 from headrace.lake.names import location_digest
 from headrace.pull.checkpoints import Checkpoint, read_checkpoint
 from headrace.pull.exceptions import CheckpointUnreadable
@@ -45,16 +45,12 @@ class BlockCheckpoints:
 
     Args:
         lake: location of the lake that the checkpoints are about.
-        patience_s: how long one save is tried again; once it was in vain, later ones get a single
-            try until one succeeds, so that a run does not stand still every few seconds.
         stop: once it is set, a save gets a single try too.
     """
 
-    def __init__(
-        self, lake: str, *, patience_s: float = SAVE_PATIENCE_S, stop: StopEvent = STOP
-    ) -> None:
+    def __init__(self, lake: str, *, stop: StopEvent = STOP) -> None:
         self.lake = lake
-        self._documents = Documents(ProductCheckpoint, patience_s=patience_s, stop=stop)
+        self._documents = Documents(ProductCheckpoint, stop=stop)
 
     def read_together(self, source: str, products: Iterable[str]) -> None:
         """Have the first `load` of each product answered by one request for up to 200 of them."""

@@ -32,7 +32,7 @@ from tenacity import (
 
 from blocks.api import API_ERRORS, require_api
 from headrace.pull.exceptions import CheckpointNotSaved
-from headrace.stopping import StopEvent
+from headrace.stopping import STOP, StopEvent
 
 #: How long a save is tried again while the Prefect API does not answer.
 SAVE_PATIENCE_S = 60.0
@@ -56,7 +56,9 @@ class Documents:
         stop: once it is set, a save gets a single try too.
     """
 
-    def __init__(self, kind: type[Block], *, patience_s: float, stop: StopEvent) -> None:
+    def __init__(
+        self, kind: type[Block], *, patience_s: float = SAVE_PATIENCE_S, stop: StopEvent = STOP
+    ) -> None:
         self._kind = kind
         self._stop = stop
         self._patience_s = patience_s

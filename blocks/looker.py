@@ -7,7 +7,7 @@ from typing import Any
 from prefect.blocks.core import Block
 from pydantic import Field, SecretStr
 
-from blocks.documents import SAVE_PATIENCE_S, Documents
+from blocks.documents import Documents
 from headrace.lake.names import location_digest
 from headrace.looker.client import LookerConnection
 from headrace.looker.client.connection import DEFAULT_TIMEOUTS
@@ -79,15 +79,12 @@ class BlockTypeCheckpoints:
 
     Args:
         vault: location of the vault that they are about.
-        patience_s: how long one save is tried again; see `Documents`.
         stop: once it is set, a save gets a single try.
     """
 
-    def __init__(
-        self, vault: str, *, patience_s: float = SAVE_PATIENCE_S, stop: StopEvent = STOP
-    ) -> None:
+    def __init__(self, vault: str, *, stop: StopEvent = STOP) -> None:
         self.vault = vault
-        self._documents = Documents(LookerCheckpoint, patience_s=patience_s, stop=stop)
+        self._documents = Documents(LookerCheckpoint, stop=stop)
 
     def load(self, type_: str) -> TypeCheckpoint | None:
         """The last one saved, or None.

@@ -9,10 +9,9 @@ from typing import Any
 from prefect.blocks.core import Block
 from pydantic import Field, SecretStr
 
-from blocks.documents import SAVE_PATIENCE_S, Documents
+from blocks.documents import Documents
 from headrace.evidence.exceptions import KeyUnusable
 from headrace.evidence.keys import KeyList, SigningKey, read_key_list
-from headrace.stopping import STOP
 
 
 class SigningKeyBlock(Block):
@@ -40,7 +39,7 @@ class BlockKey:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._documents = Documents(SigningKeyBlock, patience_s=SAVE_PATIENCE_S, stop=STOP)
+        self._documents = Documents(SigningKeyBlock)
 
     @property
     def where(self) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from prefect.blocks.core import Block
 from pydantic import Field, SecretStr
 
-from blocks.documents import SAVE_PATIENCE_S, Documents
+from blocks.documents import Documents
 from headrace.extras import import_with
 from headrace.lake.names import location_digest
 from headrace.sot.chain import Position
@@ -71,15 +71,12 @@ class BlockHeads:
 
     Args:
         store: location of the store that they are about.
-        patience_s: how long one save is tried again.
         stop: once it is set, a save gets a single try.
     """
 
-    def __init__(
-        self, store: str, *, patience_s: float = SAVE_PATIENCE_S, stop: StopEvent = STOP
-    ) -> None:
+    def __init__(self, store: str, *, stop: StopEvent = STOP) -> None:
         self.store = store
-        self._documents = Documents(SotHeads, patience_s=patience_s, stop=stop)
+        self._documents = Documents(SotHeads, stop=stop)
 
     @property
     def name(self) -> str:

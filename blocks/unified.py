@@ -11,7 +11,7 @@ from typing import Any
 from prefect.blocks.core import Block
 from pydantic import Field
 
-from blocks.documents import SAVE_PATIENCE_S, Documents
+from blocks.documents import Documents
 from headrace.lake.names import location_digest
 from headrace.stopping import STOP, StopEvent
 
@@ -42,7 +42,7 @@ class BlockUnifiedStates:
 
     def __init__(self, lake: str, *, stop: StopEvent = STOP) -> None:
         self._name = f"unified-{location_digest(lake)}"
-        self._documents = Documents(UnifiedState, patience_s=SAVE_PATIENCE_S, stop=stop)
+        self._documents = Documents(UnifiedState, stop=stop)
 
     def save(self, state: dict[str, Any]) -> None:
         """Store the state in the place of the former one.

@@ -20,7 +20,7 @@ from headrace.leases import hold, open_leases
 from headrace.run.progress import Bar
 from headrace.sot.chain import Position
 from headrace.sot.exceptions import DamagedLog
-from headrace.sot.reports import LogMetrics
+from headrace.sot.metrics import LogMetrics
 from headrace.sot.requests import (
     AnchorRequest,
     MigrateRequest,

@@ -60,9 +60,9 @@ def reading(path: Path) -> Iterator[sqlite3.Connection]:
         yield connection
 
 
-def damage(connection: sqlite3.Connection, *, limit_s: float = _CHECK_S) -> str:
-    """What SQLite's own check finds first; empty if nothing, or if it takes longer than that."""
-    deadline = time.monotonic() + limit_s
+def damage(connection: sqlite3.Connection) -> str:
+    """What SQLite's own check finds first; empty if nothing, or if it takes too long."""
+    deadline = time.monotonic() + _CHECK_S
     connection.set_progress_handler(lambda: time.monotonic() > deadline, _STEPS)
     try:
         found = str(connection.execute("PRAGMA quick_check(1)").fetchone()[0])

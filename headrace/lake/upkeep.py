@@ -162,13 +162,13 @@ def merge(raw: RawLake, product: str, pieces: Sequence[Part]) -> PartReceipt:
     return receipt
 
 
-def merge_due(raw: RawLake, product: str, *, min_pieces: int = MIN_PIECES) -> list[PartReceipt]:
+def merge_due(raw: RawLake, product: str) -> list[PartReceipt]:
     """Merge everything that `merge_plan` says is due for `product`; one receipt per merged part.
 
     Raises:
         as `merge` does; what was merged before stays so.
     """
-    plan = merge_plan(raw.parts(product).parts, raw.grid, min_pieces=min_pieces)
+    plan = merge_plan(raw.parts(product).parts, raw.grid)
     return [merge(raw, product, pieces) for pieces in plan]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
@@ -187,7 +187,6 @@ def collect(
     noted: Mapping[tuple[str, str], Noted] | None = None,
     runs: Sequence[RunFacts] | None = None,
     checks: CheckRequest | None = None,
-    on_product: Callable[[str], None] = lambda _product: None,
 ) -> LakeFacts:
     """Look at a lake.
 
@@ -198,7 +197,6 @@ def collect(
         noted: what checkpoints say, by (exchange, product).
         runs: the last runs, if they were asked for.
         checks: bounds of the checks to be made; None: none are.
-        on_product: called with each product before it is looked at.
 
     Raises:
         GridDamaged, StoreError: the lake cannot be read. (Of a unified table the page says it.)
@@ -220,7 +218,6 @@ def collect(
         for exchange in lake.exchanges():
             raw = lake.raw_for_reading(exchange)
             for product in raw.products():
-                on_product(product)
                 key = exchange, product
                 facts = _product_facts(raw, product, pool)
                 note = (noted or {}).get(key, Noted())

@@ -119,7 +119,6 @@ class Meter:
     """
 
     def __init__(self, *, most_products: int = 20) -> None:
-        self.most_products = most_products
         self._cap = ProductCap(most_products)
         self._values: dict[tuple[Metric, Labels], Value] = {}
         self._totals: dict[tuple[Metric, Labels], float] = {}

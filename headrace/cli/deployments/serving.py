@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from headrace.cli.server.environment import bytecode_environment, client_environment, prefect_home
@@ -72,13 +72,7 @@ def serving_environment(
     }
 
 
-def wait_until_served(
-    server: ManagedServer,
-    *,
-    timeout_s: float = READY_TIMEOUT_S,
-    sleep: Callable[[float], None] = STOP.sleep,
-    monotonic: Callable[[], float] = time.monotonic,
-) -> ServingNote:
+def wait_until_served(server: ManagedServer) -> ServingNote:
     """Wait for the serving process to say that its deployments can be started.
 
     Raises:
@@ -86,8 +80,8 @@ def wait_until_served(
     """
     process = NamedProcess(server.folder, DEPLOYMENTS)
     log_path = server.folder.log_path(DEPLOYMENTS)
-    deadline = monotonic() + timeout_s
-    while monotonic() < deadline:
+    deadline = time.monotonic() + READY_TIMEOUT_S
+    while time.monotonic() < deadline:
         record = process.running()
         if record is None:
             raise ServingFailed("the process that serves them ended", log_path)
@@ -97,9 +91,10 @@ def wait_until_served(
         if note is not None and note.deployments:
             _check_awake(process, log_path)
             return note
-        sleep(_LOOK_EVERY_S)
+        STOP.sleep(_LOOK_EVERY_S)
     _check_awake(process, log_path)
-    raise ServingFailed(f"no word from the process that serves them in {timeout_s:g} s", log_path)
+    problem = f"no word from the process that serves them in {READY_TIMEOUT_S:g} s"
+    raise ServingFailed(problem, log_path)
 
 
 def _check_awake(process: NamedProcess, log_path: Path) -> None:

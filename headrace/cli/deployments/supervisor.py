@@ -15,7 +15,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -41,18 +41,10 @@ class Supervisor:
         command: the runner.
     """
 
-    def __init__(
-        self,
-        folder: StateFolder,
-        token: str,
-        command: Sequence[str],
-        *,
-        monotonic: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, folder: StateFolder, token: str, command: Sequence[str]) -> None:
         self._folder = folder
         self._token = token
         self._command = list(command)
-        self._monotonic = monotonic
         self._over = threading.Event()
         self._unknown_looks = 0
         self._next_look = 0.0
@@ -65,13 +57,13 @@ class Supervisor:
         """Keep the runner alive until `end`."""
         pause_s = 1.0
         while not self._over.is_set():
-            began = self._monotonic()
+            began = time.monotonic()
             child = subprocess.Popen(self._command)
             self._watch(child)
             end_others_carrying(self._token, grace_s=_END_TIMEOUT_S)
             if self._over.is_set():
                 return
-            lived_s = self._monotonic() - began
+            lived_s = time.monotonic() - began
             pause_s = 1.0 if lived_s > _GOOD_LIFE_S else min(2 * pause_s, _LONGEST_PAUSE_S)
             self._report(f"the runner ended with {child.returncode}; again in {pause_s:g} s")
             self._over.wait(pause_s)
@@ -94,7 +86,7 @@ class Supervisor:
 
     def _is_unknown(self) -> bool:
         """Whether three looks in a row found no record of this process."""
-        now = self._monotonic()
+        now = time.monotonic()
         if now < self._next_look:
             return False
         self._next_look = now + _LOOK_EVERY_S

@@ -7,7 +7,8 @@ import pytest
 from headrace.metrics import Meter
 from headrace.metrics import catalogue as names
 from headrace.run.report import Status
-from headrace.sot.reports import LogMetrics, SotReport, distribution
+from headrace.sot.metrics import LogMetrics, distribution
+from headrace.sot.reports import SotReport
 from headrace.sot.writing.stats import Histogram, ShardStats
 
 STORE = "/srv/log"
