@@ -434,6 +434,9 @@ def test_deployments(world: World, tmp_path: Path) -> None:
             "work-pool create": f"headrace down && cp -r {parts} . && "
             f"export PREFECT_API_URL={world.settings['PREFECT_API_URL']}",
             "match=": "headrace products sync",
+            # A reader is not as fast.
+            "--spread 4": "until prefect deployment inspect pull-part/spread | "
+            "grep -q 'Status.READY'; do sleep 1; done",
         },
         HEADRACE_COINBASE_URL=world.exchange.url,
         HEADRACE_RATE="none",
@@ -476,7 +479,8 @@ def test_alarms(server: Server, hook: Hook, certificate: Path, tmp_path: Path) -
 
     def emit(product: str) -> None:
         resource = f"headrace.product.{product}"
-        server.prefect(*("event", "emit", "headrace.product.incomplete", "--resource-id", resource))
+        words = ("event", "emit", "headrace.product.incomplete", "--resource-id", resource)
+        server.prefect(*words, "--resource", f"prefect.resource.name={product}")
 
     folder = tmp_path / "page"
     folder.mkdir()
@@ -500,7 +504,7 @@ def test_alarms(server: Server, hook: Hook, certificate: Path, tmp_path: Path) -
         [(recipients, message)] = wait_until(lambda: mail.received, 90, "the mail")
     assert [path for path, _ in hook.bodies] == ["/services/A/B/C", "/x"]
     slack, address = hook.received
-    assert "TEST" in json.dumps(slack)
+    assert "An audit of TEST found 7 ids missing" in json.dumps(slack)
     assert (address["alarm"], "HOOK-USD" in address["subject"]) == ("gap-found", True)
     assert (recipients, mail.logins) == (["ops@example.com"], ["headrace"])
     assert "MAIL-USD" in message["Subject"]
