@@ -87,7 +87,7 @@ def started_from_the_form(server: Server, ui: PrefectPages) -> str:
     deployment = server.deployment("backfill/on-demand")
     ui.form(deployment["id"])
     for position, product in enumerate(("ETH-USD", "DOGE-USD"), start=1):
-        ui.page.get_by_role("button", name="Add item").click()
+        ui.property("Products").get_by_role("button", name="Add item").click()
         ui.property("Products").locator("textarea").nth(position).fill(product)
     ui.fill("To trade id", 250_000)
     ui.fill("Chunks at once per product", 8)
