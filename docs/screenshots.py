@@ -30,6 +30,7 @@ from tests.support.served import Server, served, wait_until  # noqa: E402
 
 IMAGES = PROJECT / "docs" / "images"
 LARGEST_BYTES = 300_000
+#: A machine that does something else, too, takes its time to draw a page.
 _PATIENCE_S = 240
 TAPE = ("BTC-USD:260000", "ETH-USD:120000", "DOGE-USD:60000,density=0.5")
 _RENAME = """([from, to]) => {
@@ -44,6 +45,7 @@ def main(names: list[str]) -> None:
     """Take all pictures, or those of the page of a lake."""
     IMAGES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder, browser_page(1280, 800) as page:
+        page.set_default_timeout(_PATIENCE_S * 1_000)
         pictures_of_a_lake(Path(folder), page)
     if "report" not in names:
         pictures_of_a_server()
@@ -70,7 +72,6 @@ def pictures_of_a_server() -> None:
         served(Path(folder), sim, HEADRACE_RATE="15/s") as server,
         browser_page(1280, 800) as page,
     ):
-        # A machine that does something else, too, takes its time to draw a page.
         page.set_default_timeout(_PATIENCE_S * 1_000)
         server.up()
         ui = PrefectPages(page, server.ui_url)
