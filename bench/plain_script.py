@@ -1,6 +1,6 @@
 """What one would write in an afternoon: a thread pool, a stock bucket, pyarrow. The baseline.
 
-Usage: python -m bench.plain_script URL PRODUCT[,PRODUCT...] NEWEST FOLDER [THREADS]
+Usage: python -m bench.plain_script URL PRODUCT[,PRODUCT...] NEWEST FOLDER [THREADS [RATE]]
 """
 
 from __future__ import annotations
@@ -20,21 +20,32 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import requests
 from pyrate_limiter import Duration, Limiter, Rate, SQLiteBucket
+from requests.adapters import HTTPAdapter
+from urllib3.util.retry import Retry
 
 PAGE = 1000
 BATCH = 100
 
 
-def main(url: str, products: list[str], newest: int, folder: Path, threads: int = 5) -> None:
+def main(
+    url: str,
+    products: list[str],
+    newest: int,
+    folder: Path,
+    threads: int = 5,
+    rate_per_s: int = 1_000_000,
+) -> None:
     """Fetch every page of each product and write a file per hundred of them."""
     folder.mkdir(parents=True, exist_ok=True)
     bucket = SQLiteBucket.init_from_file(
-        [Rate(1_000_000, Duration.SECOND)],
+        [Rate(rate_per_s, Duration.SECOND)],
         db_path=str(folder / "bucket.sqlite"),
         use_file_lock=True,
     )
     limiter = Limiter(bucket)
+    patient = Retry(total=5, backoff_factor=0.5, status_forcelist=[429, 500, 502, 503, 504])
     with requests.Session() as session:
+        session.mount("http", HTTPAdapter(max_retries=patient))
 
         def page(product: str, after: int) -> list[dict[str, Any]]:
             limiter.try_acquire("page")

@@ -1,0 +1,1 @@
+"""What had to be written around each peer. These run in the peers' own environments."""
