@@ -17,7 +17,7 @@ endif
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-dev demo test test-services test-kills test-faults test-slow lint \
-        format bench lock release clean compose-check docs docs-test
+        format bench bench-peers lock release clean compose-check docs docs-test
 
 # Every test runs in one target of `test`, `test-services`, `test-kills`, or is slow: then in
 # `test-slow`, and in `test-faults` if it is about faults.
@@ -80,11 +80,16 @@ compose-check: setup-dev  ## validate deploy/compose.yaml, with Docker where it 
 bench: setup-dev  ## the measurements of docs/benchmarks.md
 	@$(BIN)/python -m bench
 
+bench-peers: setup-dev  ## Headrace beside its peers, for docs/peers.md (45 minutes; SHORT=1: 8)
+	@$(BIN)/python -m bench.peers $(if $(SHORT),--short)
+	@$(if $(SHORT),,$(BIN)/python -m bench.peers.table)
+
 lock:  ## pin the newest allowed versions with hashes (needs uv)
 	@$(COMPILE) pyproject.toml --all-extras --group build -o requirements/run.txt
 	@$(COMPILE) pyproject.toml --all-extras --group dev -c requirements/run.txt -o requirements/dev.txt
 	@$(COMPILE) --group release -c requirements/run.txt -o requirements/release.txt
 	@$(COMPILE) --group docs -c requirements/run.txt -o requirements/docs.txt
+	@for each in bench/peers/requirements/*.in; do $(COMPILE) $$each -o $${each%.in}.txt; done
 
 # Tools whose requirements are no concern of a run have an environment each.
 $(VENV)/release/.installed $(VENV)/docs/.installed: $(VENV)/%/.installed: requirements/%.txt

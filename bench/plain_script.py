@@ -51,7 +51,8 @@ def main(
             limiter.try_acquire("page")
             answer = session.get(f"{url}/products/{product}/trades", params={"after": after})
             answer.raise_for_status()
-            rows = answer.json()
+            # A cursor above the newest id is answered with ids of the page before, too.
+            rows = [row for row in answer.json() if row["trade_id"] >= after - PAGE]
             for row in rows:
                 row["time"] = datetime.fromisoformat(row["time"])
             return rows

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parents[2]
 REQUIREMENTS = Path(__file__).parent / "requirements"
 SCRIPTS = Path(__file__).parent / "scripts"
 FOLDER = PROJECT / ".venv" / "peers"
-_PIN = re.compile(r"^([A-Za-z0-9_.-]+)==([^ ;\\]+)", re.MULTILINE)
 
 
 class CannotInstall(Exception):
@@ -54,15 +53,15 @@ def python_of(name: str) -> str:
     return str(python)
 
 
-def pinned(name: str, package: str) -> str:
-    """The version of a package in an environment, by its requirements.
-
-    Args:
-        name: of the requirements; empty for those of this project.
-        package: as the requirements write it.
-    """
-    path = REQUIREMENTS / f"{name}.txt" if name else PROJECT / "requirements/run.txt"
-    return dict(_PIN.findall(path.read_text()))[package]
+def versions_of(name: str, packages: Sequence[str]) -> dict[str, str]:
+    """What an environment holds of some packages; nothing of one that could not be made."""
+    ask = "import sys, importlib.metadata as m; print(*map(m.version, sys.argv[1:]))"
+    python = FOLDER / name / "bin/python" if name else Path(sys.executable)
+    if not python.exists():
+        return {}
+    command = [str(python), "-c", ask, *packages]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return dict(zip(packages, done.stdout.split(), strict=True))
 
 
 def lines_of(script: str) -> int:

@@ -19,7 +19,7 @@ LATENCY = "lognormal:p50=0.1,p95=0.25"
 SEED = 17
 THREADS = 4
 #: Requests that each process wants.
-WANTS, SHORT_WANTS = (130, 40, 40, 40), (50, 15, 15, 15)
+WANTS, SHORT_WANTS = (90, 30, 30, 30), (50, 15, 15, 15)
 _LONGEST_S = 300.0
 
 _SHARED = "One SQLite file for all processes"

@@ -15,7 +15,7 @@ from headrace.sim.looker import SimulatedLookerProcess
 RATE = 10
 LATENCY = "lognormal:p50=0.25,p95=0.6"
 PAGE = 100
-PAGES, SHORT_PAGES = 150, 40
+PAGES, SHORT_PAGES = 100, 40
 _LONGEST_S = 900.0
 
 PEERS = (

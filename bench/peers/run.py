@@ -86,6 +86,7 @@ def _measure(name: str, job: Job, scratch: Path, rounds: int) -> dict[str, Any]:
                     print(name, peer.name, "killed:", killed[peer.name], flush=True)
             except (CannotDo, TimeoutError) as error:
                 cannot[peer.name] = str(error)
+                print(name, peer.name, "cannot:", error, flush=True)
             shutil.rmtree(folder)
     return {
         "job": name,
@@ -106,7 +107,7 @@ def _row(
 ) -> dict[str, Any]:
     return {
         "name": peer.name,
-        "versions": {name: environments.pinned(peer.environment, name) for name in peer.packages},
+        "versions": environments.versions_of(peer.environment, peer.packages),
         "how": peer.how,
         "own_lines": environments.lines_of(peer.script),
         "cannot": cannot,

@@ -21,7 +21,7 @@ RATE, BURST = 10, 15
 LATENCY = "lognormal:p50=0.25,p95=0.6"
 SEED = 17
 PRODUCTS = ("P0-USD", "P1-USD", "P2-USD")
-PAGES, SHORT_PAGES, PAGE = 80, 15, 1000
+PAGES, SHORT_PAGES, PAGE = 60, 15, 1000
 #: What the exchange adds to each product between a kill and the second run.
 GROWTH = 250
 _LONGEST_S = 1800.0
