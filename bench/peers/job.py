@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -96,6 +96,3 @@ HEADRACE = ("-c", "from headrace.cli.entry import main; main()")
 def ended_well(code: int, said: str) -> str:
     """How a run ended, in a word or a line."""
     return "done" if code == 0 else f"exit code {code}: {said[:200]}"
-
-
-Found = Callable[[Path], dict[Any, int]]

@@ -72,7 +72,7 @@ PEERS = (
 class Limiters:
     """See the module."""
 
-    peers = PEERS
+    peers: Sequence[Peer] = PEERS
 
     def __init__(self, *, short: bool) -> None:
         self._wants = SHORT_WANTS if short else WANTS

@@ -8,7 +8,7 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from bench.peers.environments import PROJECT, SCRIPTS
@@ -73,7 +73,7 @@ class Log:
         scratch: where the input lies.
     """
 
-    peers = PEERS
+    peers: Sequence[Peer] = PEERS
 
     def __init__(self, prefect: Prefect, scratch: Path, *, short: bool) -> None:
         self._prefect = prefect

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from bench.peers.environments import PROJECT, SCRIPTS, python_of
-from bench.peers.job import HEADRACE, Figures, Peer, Prefect, ended_well
-from bench.peers.measure import Program, Used
+from bench.peers.environments import SCRIPTS, python_of
+from bench.peers.job import HEADRACE, Figures, Peer, Prefect
+from bench.peers.served import ServedJob
 from headrace.sim import SlidingWindow
 from headrace.sim.looker import SimulatedLookerProcess
 
@@ -16,7 +16,6 @@ RATE = 10
 LATENCY = "lognormal:p50=0.25,p95=0.6"
 PAGE = 100
 PAGES, SHORT_PAGES = 100, 40
-_LONGEST_S = 900.0
 
 PEERS = (
     Peer(
@@ -45,7 +44,7 @@ PEERS = (
 )
 
 
-class Looker:
+class Looker(ServedJob):
     """See the module.
 
     Args:
@@ -53,10 +52,10 @@ class Looker:
         short: fewer dashboards.
     """
 
-    peers = PEERS
+    peers: Sequence[Peer] = PEERS
 
     def __init__(self, prefect: Prefect, *, short: bool) -> None:
-        self._prefect = prefect
+        super().__init__(prefect)
         self._pages = SHORT_PAGES if short else PAGES
         #: One of the first page, of the middle, and not yet read.
         self._deleted = (7, self._pages * PAGE // 3, self._pages * PAGE - 5)
@@ -68,41 +67,8 @@ class Looker:
             "Missing is what was there all the time and was not stored."
         )
 
-    def clean(self, peer: Peer, scratch: Path) -> Figures:
-        """One extraction."""
-        with self._looker() as sim:
-            used, figures = self._run(peer, scratch, sim)
-            stats = sim.stats()
-            return {
-                **self._lost(scratch),
-                "requests": stats["requests"],
-                "throttled": stats["throttled"],
-                "wall_s": used.wall_s,
-                "cpu_s": used.cpu_s,
-                "peak_mb": used.peak_mb,
-                **figures,
-                "ended": ended_well(used.code, used.last_line),
-            }
-
-    def killed(self, peer: Peer, scratch: Path, clean: Figures) -> Figures:
-        """Killed after half of the requests of a clean run, then again."""
-        half = clean["requests"] // 2
-        with self._looker() as sim:
-            first, _ = self._run(peer, scratch, sim, kill_after=half)
-            asked = sim.stats()["requests"]
-            second, _ = self._run(peer, scratch, sim)
-            stats = sim.stats()
-            return {
-                **self._lost(scratch),
-                "requests_before": asked,
-                "requests": stats["requests"],
-                "throttled": stats["throttled"],
-                "second_s": second.wall_s,
-                "was_killed": first.code == -9,
-                "ended": ended_well(second.code, second.last_line),
-            }
-
-    def _looker(self) -> SimulatedLookerProcess:
+    def server(self) -> SimulatedLookerProcess:
+        """See `ServedJob`."""
         quarter = self._pages // 4
         return SimulatedLookerProcess(
             counts={"dashboard": self._pages * PAGE, "lookml_dashboard": 0},
@@ -115,51 +81,27 @@ class Looker:
             ],
         )
 
-    def _run(
-        self,
-        peer: Peer,
-        scratch: Path,
-        sim: SimulatedLookerProcess,
-        *,
-        kill_after: int | None = None,
-    ) -> tuple[Used, Figures]:
-        figures: Figures = {}
-        python = python_of(peer.environment)
-        vault = str(scratch / "vault.sqlite")
+    def environment(self, server: SimulatedLookerProcess) -> Mapping[str, str]:
+        """See `ServedJob`."""
+        return {
+            "LOOKERSDK_BASE_URL": server.url,
+            "LOOKERSDK_CLIENT_ID": "headrace",
+            "LOOKERSDK_CLIENT_SECRET": "simulated-secret",
+        }
+
+    def command(self, peer: Peer, scratch: Path, server: SimulatedLookerProcess) -> list[str]:
+        """See `ServedJob`."""
+        python, vault = python_of(peer.environment), str(scratch / "vault.sqlite")
         if peer.script:
-            command = [python, str(SCRIPTS / peer.script), vault, str(RATE)]
-        else:
-            extract = [python, *HEADRACE, "looker", "extract", "--types=dashboard", "--json"]
-            command = [*extract, f"--vault={vault}", f"--rate={RATE}/s", "--workers=8"]
-        program = Program(
-            command,
-            scratch / "log.txt",
-            cwd=PROJECT,
-            environment={
-                **os.environ,
-                "LOOKERSDK_BASE_URL": sim.url,
-                "LOOKERSDK_CLIENT_ID": "headrace",
-                "LOOKERSDK_CLIENT_SECRET": "simulated-secret",
-            },
-        )
+            return [python, str(SCRIPTS / peer.script), vault, str(RATE)]
+        extract = [*HEADRACE, "looker", "extract", "--types=dashboard", f"--base-url={server.url}"]
+        return [python, *extract, f"--vault={vault}", f"--rate={RATE}/s", "--workers=8", "--json"]
 
-        def half_way() -> bool:
-            return kill_after is not None and sim.stats()["requests"] >= kill_after
-
-        if peer.script:
-            return program.wait(_LONGEST_S, half_way), figures
-        with self._prefect.watched(figures):
-            return program.wait(_LONGEST_S, half_way), figures
-
-    def _lost(self, scratch: Path) -> Figures:
+    def lost(self, peer: Peer, scratch: Path, server: SimulatedLookerProcess) -> Figures:  # noqa: ARG002
+        """See `ServedJob`."""
         database = sqlite3.connect(scratch / "vault.sqlite")
-        tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master")}
-        query = (
-            "SELECT id FROM item WHERE type = 'dashboard'"
-            if "item" in tables
-            else "SELECT id FROM dashboards"
-        )
-        ids = [int(item_id) for (item_id,) in database.execute(query)]
+        table = "dashboards" if peer.script else "item WHERE type = 'dashboard'"
+        ids = [int(item_id) for (item_id,) in database.execute(f"SELECT id FROM {table}")]
         database.close()
         stayed = set(range(1, self._pages * PAGE + 1)) - set(self._deleted)
         return {"missing": len(stayed - set(ids)), "repeated": len(ids) - len(set(ids))}

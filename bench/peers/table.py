@@ -41,10 +41,7 @@ def rendered(measured: dict[str, Any]) -> str:
         f"|---|{'---:|' * len(columns)}",
     ]
     lines += [_line(row, columns) for row in measured["peers"]]
-    lines += [
-        "",
-        *(f"- *{row['name']}*{_versions(row)}: {row['how']}" for row in measured["peers"]),
-    ]
+    lines += ["", *map(_configured, measured["peers"])]
     return "\n".join([*lines, "", _surroundings(measured), ""])
 
 
@@ -66,9 +63,16 @@ def _line(row: Row, columns: dict[str, Callable[[Row], str]]) -> str:
     return f"| {row['name']} | {' | '.join(value(row) for value in columns.values())} |"
 
 
-def _versions(row: Row) -> str:
+def _configured(row: Row) -> str:
+    """How a peer was configured; and what the figures do not say of its runs."""
     said = ", ".join(f"{name} {version}" for name, version in row["versions"].items())
-    return f" ({said})" if said else ""
+    text = f"- *{row['name']}*{f' ({said})' if said else ''}: {row['how']}"
+    for runs, figures in (("A clean run", row["clean"]), ("After the kill it", row["killed"])):
+        if figures and figures["ended"] != "done":
+            text += f" {runs} ended with {figures['ended']}."
+    if row["killed"] and not row["killed"]["was_killed"]:
+        text += " It was over before the kill."
+    return text
 
 
 def _clean(name: str, places: int | None = None) -> Callable[[Row], str]:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import pyarrow.parquet as pq
 
-from bench.peers.environments import PROJECT, SCRIPTS, python_of
-from bench.peers.job import HEADRACE, CannotDo, Figures, Peer, Prefect, ended_well
-from bench.peers.measure import Program, Used
+from bench.peers.environments import SCRIPTS, python_of
+from bench.peers.job import HEADRACE, CannotDo, Figures, Peer, Prefect
+from bench.peers.measure import Used
+from bench.peers.served import ServedJob
 from headrace.sim import SimulatedExchangeProcess, TokenBucket
 
 RATE, BURST = 10, 15
@@ -24,7 +24,6 @@ PRODUCTS = ("P0-USD", "P1-USD", "P2-USD")
 PAGES, SHORT_PAGES, PAGE = 60, 15, 1000
 #: What the exchange adds to each product between a kill and the second run.
 GROWTH = 250
-_LONGEST_S = 1800.0
 
 _SAME_STORE = "Rows go into an SQLite table with a primary key, one transaction a page"
 PEERS = (
@@ -79,7 +78,7 @@ PEERS = (
 )
 
 
-class Trades:
+class Trades(ServedJob):
     """See the module.
 
     Args:
@@ -87,10 +86,10 @@ class Trades:
         short: fewer pages.
     """
 
-    peers = PEERS
+    peers: Sequence[Peer] = PEERS
 
     def __init__(self, prefect: Prefect, *, short: bool) -> None:
-        self._prefect = prefect
+        super().__init__(prefect)
         self._pages = SHORT_PAGES if short else PAGES
         requests = len(PRODUCTS) * self._pages
         self.about = (
@@ -101,43 +100,8 @@ class Trades:
             f"gains {GROWTH} trades."
         )
 
-    def clean(self, peer: Peer, scratch: Path) -> Figures:
-        """One backfill of everything."""
-        with self._exchange() as sim:
-            used, figures = self._run(peer, scratch, sim)
-            if peer.name == "freqtrade" and used.code:
-                raise CannotDo(used.last_line.rpartition(" - ")[2])
-            return {
-                **self._lost(peer, scratch, sim),
-                "requests": sim.stats()["requests"],
-                "throttled": sim.stats()["throttled"],
-                "wall_s": used.wall_s,
-                "cpu_s": used.cpu_s,
-                "peak_mb": used.peak_mb,
-                **figures,
-                "ended": ended_well(used.code, used.last_line),
-            }
-
-    def killed(self, peer: Peer, scratch: Path, clean: Figures) -> Figures:
-        """Killed after half of the requests of a clean run; then the exchange grows; then again."""
-        half = clean["requests"] // 2
-        with self._exchange() as sim:
-            first, _ = self._run(peer, scratch, sim, kill_after=half)
-            asked = sim.stats()["requests"]
-            for product in PRODUCTS:
-                sim.grow(product, GROWTH)
-            second, _ = self._run(peer, scratch, sim)
-            return {
-                **self._lost(peer, scratch, sim),
-                "requests_before": asked,
-                "requests": sim.stats()["requests"],
-                "throttled": sim.stats()["throttled"],
-                "second_s": second.wall_s,
-                "was_killed": first.code == -9,
-                "ended": ended_well(second.code, second.last_line),
-            }
-
-    def _exchange(self) -> SimulatedExchangeProcess:
+    def server(self) -> SimulatedExchangeProcess:
+        """See `ServedJob`."""
         return SimulatedExchangeProcess(
             *(f"{product}:{self._pages * PAGE}" for product in PRODUCTS),
             seed=SEED,
@@ -145,35 +109,30 @@ class Trades:
             limits=[TokenBucket(rate_per_s=RATE, burst=BURST)],
         )
 
-    def _run(
-        self,
-        peer: Peer,
-        scratch: Path,
-        sim: SimulatedExchangeProcess,
-        *,
-        kill_after: int | None = None,
-    ) -> tuple[Used, Figures]:
-        figures: Figures = {}
-        program = Program(
-            _command(peer, scratch, sim),
-            scratch / "log.txt",
-            cwd=PROJECT,
-            environment={**os.environ, "RUNTIME__DLTHUB_TELEMETRY": "false"},
-        )
+    def environment(self, server: SimulatedExchangeProcess) -> Mapping[str, str]:  # noqa: ARG002
+        """See `ServedJob`."""
+        return {"RUNTIME__DLTHUB_TELEMETRY": "false"}
 
-        def half_way() -> bool:
-            return kill_after is not None and sim.stats()["requests"] >= kill_after
+    def command(self, peer: Peer, scratch: Path, server: SimulatedExchangeProcess) -> list[str]:
+        """See `ServedJob`."""
+        return _command(peer, scratch, server)
 
-        if peer.name != "headrace":
-            return program.wait(_LONGEST_S, half_way), figures
-        with self._prefect.watched(figures):
-            return program.wait(_LONGEST_S, half_way), figures
+    def before_second(self, server: SimulatedExchangeProcess) -> None:
+        """See `ServedJob`."""
+        for product in PRODUCTS:
+            server.grow(product, GROWTH)
 
-    def _lost(self, peer: Peer, scratch: Path, sim: SimulatedExchangeProcess) -> Figures:
+    def refused(self, peer: Peer, used: Used) -> None:
+        """See `ServedJob`."""
+        if peer.name == "freqtrade" and used.code:
+            raise CannotDo(used.last_line.rpartition(" - ")[2])
+
+    def lost(self, peer: Peer, scratch: Path, server: SimulatedExchangeProcess) -> Figures:
+        """See `ServedJob`."""
         stored = {product: list(_ids(peer, scratch, product)) for product in PRODUCTS}
         missing = repeated = 0
         for product, ids in stored.items():
-            served, distinct = set(range(1, sim.newest_id(product) + 1)), set(ids)
+            served, distinct = set(range(1, server.newest_id(product) + 1)), set(ids)
             if not distinct <= served:
                 raise RuntimeError(f"{peer.name} stored ids of {product} that were never served")
             missing += len(served - distinct)
