@@ -160,6 +160,8 @@ class Log:
 
     def _noticed(self, peer: Peer, scratch: Path) -> bool:
         """Whether a changed byte is found by the peer's own check."""
+        if self._complains(peer, scratch):
+            raise RuntimeError(f"{peer.name} finds fault with a log that nobody has changed")
         files = [file for file in scratch.rglob("*") if file.is_file() and file.name != "log.txt"]
         largest = max(files, key=lambda file: file.stat().st_size)
         with largest.open("r+b") as file:
@@ -167,6 +169,9 @@ class Log:
             byte = file.read(1)
             file.seek(-1, os.SEEK_CUR)
             file.write(bytes([byte[0] ^ 1]))
+        return self._complains(peer, scratch)
+
+    def _complains(self, peer: Peer, scratch: Path) -> bool:
         if not peer.script:
             command = [*HEADRACE, "sot", "verify", "--store", str(scratch / "store")]
             done = subprocess.run([sys.executable, *command], capture_output=True, check=False)

@@ -8,6 +8,7 @@ of them; medians count.
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import statistics
 import tempfile
@@ -92,6 +93,7 @@ def _measure(name: str, job: Job, scratch: Path, rounds: int) -> dict[str, Any]:
         "job": name,
         "about": job.about,
         "rounds": rounds,
+        "real_time": os.sched_getscheduler(0) in (os.SCHED_FIFO, os.SCHED_RR),
         "took_s": round(time.monotonic() - began),
         "machine_before": before,
         "machine_after": machine_state(),

@@ -49,11 +49,12 @@ def _surroundings(measured: dict[str, Any]) -> str:
     before, after = measured["machine_before"], measured["machine_after"]
     rounds = measured["rounds"]
     runs = "One run" if rounds == 1 else f"Medians of {rounds} runs in turn"
+    priority = ", all as real-time processes (`chrt`)" if measured["real_time"] else ""
     return (
         f"{before['at'][:10]}, {before['cores']} cores ({before['cpu']}), load {before['load_1m']} "
-        f"at the beginning and {after['load_1m']} at the end, Python {before['python']}, Headrace "
-        f"{before['versions']['headrace']}. {runs} (missing and repeated: the worst), and one with "
-        "a kill."
+        f"at the beginning and {after['load_1m']} at the end{priority}, Python "
+        f"{before['python']}, Headrace {before['versions']['headrace']}. {runs} (missing and "
+        "repeated: the worst), and one with a kill."
     )
 
 
