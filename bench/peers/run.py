@@ -1,4 +1,4 @@
-"""`python -m bench.peers [JOB ...] [--short] [--rounds N]`.
+"""`python -m bench.peers [JOB ...] [--short] [--rounds N] [--peer NAME ...]`.
 
 Measures, prints, and writes `bench/results/peers-JOB.json` (`peers-JOB-short.json` in the short
 form, which is not in the docs). Clean runs of all peers take turns, so that a busy minute hits all
@@ -8,6 +8,7 @@ of them; medians count.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shutil
 import statistics
@@ -17,7 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.machine import machine_state, save
+from bench.machine import RESULTS, machine_state, save
 from bench.peers import environments, table
 from bench.peers.job import CannotDo, Figures, Job, Peer, Prefect, prefect_server
 from bench.peers.limiters import Limiters
@@ -35,6 +36,9 @@ def run(arguments: Sequence[str]) -> None:
     parser.add_argument("jobs", nargs="*", metavar="JOB", help=f"of {', '.join(JOBS)}")
     parser.add_argument("--short", action="store_true", help="small amounts, once")
     parser.add_argument("--rounds", type=int, help=f"clean runs of each peer; default: {ROUNDS}")
+    parser.add_argument(
+        "--peer", action="append", help="only this one; the others' rows stay as they were measured"
+    )
     options = parser.parse_args(arguments)
     if unknown := set(options.jobs) - set(JOBS):
         parser.error(f"there is no job {', '.join(unknown)}; there are {', '.join(JOBS)}")
@@ -44,8 +48,14 @@ def run(arguments: Sequence[str]) -> None:
         with prefect_server(scratch / "home") as prefect:
             for name in options.jobs or JOBS:
                 job = _job(name, prefect, scratch, short=options.short)
-                measured = _measure(name, job, scratch / name, rounds)
-                save(f"peers-{name}-short" if options.short else f"peers-{name}", measured)
+                wanted = [peer for peer in job.peers if peer.name in (options.peer or [peer.name])]
+                saved = f"peers-{name}-short" if options.short else f"peers-{name}"
+                measured = _measure(name, job, wanted, scratch / name, rounds)
+                if options.peer:
+                    earlier = json.loads((RESULTS / f"{saved}.json").read_text())
+                    rows = {row["name"]: row for row in [*earlier["peers"], *measured["peers"]]}
+                    measured = {**earlier, "peers": list(rows.values())}
+                save(saved, measured)
                 print(table.rendered(measured), flush=True)
 
 
@@ -61,22 +71,24 @@ def _job(name: str, prefect: Prefect, scratch: Path, *, short: bool) -> Job:
             return Log(prefect, scratch, short=short)
 
 
-def _measure(name: str, job: Job, scratch: Path, rounds: int) -> dict[str, Any]:
+def _measure(
+    name: str, job: Job, peers: Sequence[Peer], scratch: Path, rounds: int
+) -> dict[str, Any]:
     before, began = machine_state(), time.monotonic()
     cannot: dict[str, str] = {}
-    clean: dict[str, list[Figures]] = {peer.name: [] for peer in job.peers}
+    clean: dict[str, list[Figures]] = {peer.name: [] for peer in peers}
     killed: dict[str, Figures] = {}
-    for peer in job.peers:
+    for peer in peers:
         try:
             environments.python_of(peer.environment)
         except environments.CannotInstall as error:
             cannot[peer.name] = f"It could not be installed: {error}"
     # The last round has a kill in it.
     for round_ in range(rounds + 1):
-        for peer in job.peers:
+        for peer in peers:
             if peer.name in cannot or (round_ < rounds and round_ >= (peer.rounds or rounds)):
                 continue
-            folder = scratch / f"{job.peers.index(peer)}-{round_}"
+            folder = scratch / f"{peers.index(peer)}-{round_}"
             folder.mkdir(parents=True)
             try:
                 if round_ < rounds:
@@ -99,7 +111,7 @@ def _measure(name: str, job: Job, scratch: Path, rounds: int) -> dict[str, Any]:
         "machine_after": machine_state(),
         "peers": [
             _row(peer, clean[peer.name], killed.get(peer.name), cannot.get(peer.name))
-            for peer in job.peers
+            for peer in peers
         ],
     }
 
@@ -109,6 +121,7 @@ def _row(
 ) -> dict[str, Any]:
     return {
         "name": peer.name,
+        "at": machine_state()["at"],
         "versions": environments.versions_of(peer.environment, peer.packages),
         "how": peer.how,
         "own_lines": environments.lines_of(peer.script),

@@ -52,7 +52,7 @@ PEERS = (
     Peer(
         "dlt",
         "A REST source with its header cursor, `incremental` on the id in descending order, "
-        "`parallelized` resources, `merge` into DuckDB by primary key. dlt has no rate limiter; "
+        "parallelized resources, `merge` into DuckDB by primary key. dlt has no rate limiter; "
         "its client retries 429s with growing pauses.",
         environment="dlt",
         packages=("dlt", "duckdb"),

@@ -24,7 +24,6 @@ def main(url: str, products: list[str], folder: Path) -> None:
             "resource_defaults": {
                 "primary_key": "trade_id",
                 "write_disposition": "merge",
-                "parallelized": True,
             },
             "resources": [
                 {
@@ -49,6 +48,9 @@ def main(url: str, products: list[str], folder: Path) -> None:
         dataset_name="lake",
         pipelines_dir=str(folder / "pipelines"),
     )
+    # `parallelized` among the defaults has no effect in this version.
+    for resource in source.resources.values():
+        resource.parallelize()
     if pipeline.has_pending_data:  # what a run that was killed had extracted: loaded first
         pipeline.run()
     pipeline.run(source, loader_file_format="parquet")
