@@ -60,7 +60,7 @@ def _surroundings(measured: dict[str, Any]) -> str:
 
 def _line(row: Row, columns: dict[str, Callable[[Row], str]]) -> str:
     if row["cannot"]:
-        return f"| {row['name']} | {row['cannot']} {'| ' * len(columns)}|"
+        return f"| {row['name']} | Not done: {row['cannot']} {'| ' * len(columns)}|"
     return f"| {row['name']} | {' | '.join(value(row) for value in columns.values())} |"
 
 
