@@ -253,6 +253,15 @@ def test_alerts_outlive_the_tiles_that_a_restore_makes_again(vault, sim, tmp_pat
         assert again.counts["alert"] == {RestoreOutcome.UNCHANGED: 2}
 
 
+def test_an_alert_whose_owner_is_not_there_becomes_the_caller_s(vault, sim, target, tmp_path):
+    target.library.create("user", {"first_name": "Caller"})
+    with client_of(target, tmp_path) as client:
+        done = restore(vault, client, types=["folder", "dashboard", "alert"])
+    left = {(o.type, o.id): o.left_out for o in done.incomplete}
+    assert left["alert", "1"] == ("owner_id: user 1 is not there",)
+    assert there(target, "alert", "1")["owner_id"] == "1"
+
+
 def test_without_its_tile_an_alert_says_what_to_do(vault, target, tmp_path):
     with client_of(target, tmp_path) as client:
         done = restore(vault, client, types=["user", "alert"])

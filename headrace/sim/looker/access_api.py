@@ -34,6 +34,10 @@ class AccessApi:
         match pieces:
             case ["roles", role, "groups"]:
                 return self._of_role(method, role, fields)
+            case ["groups", group, "users"]:
+                return self._members(method, group, fields)
+            case ["users", user, "roles"] if method == "PUT":
+                return self._roles_of_user(user, fields)
             case ["groups", group, "groups", *child]:
                 return self._of_group(method, group, child, fields)
             case ["user_attributes", attribute, "group_values"]:
@@ -79,6 +83,27 @@ class AccessApi:
         more = [group] if method == "POST" else []
         self._library.edit("group_hierarchy", moved, parent_group_ids=parents + more)
         return Reply(200, self._library.body("group", moved) or b"") if more else Reply(204)
+
+    def _members(self, method: str, group: str, fields: Any) -> Reply:
+        if self._library.body("group", group) is None:
+            return _missing(method, "groups/:group_id/users")
+        if method == "GET":
+            users = (self._kept("user", user) for user in self._library.ids("user"))
+            return _json([user for user in users if group in (user.get("group_ids") or [])])
+        user = str(fields.get("user_id"))
+        if self._library.body("user", user) is None:
+            return _missing(method, "groups/:group_id/users")
+        groups = self._kept("user", user).get("group_ids") or []
+        if group not in groups:
+            self._library.edit("user", user, group_ids=[*groups, group])
+        return _json({"id": user})
+
+    def _roles_of_user(self, user: str, roles: Any) -> Reply:
+        here = [self._library.body("role", str(role)) for role in roles]
+        if self._library.body("user", user) is None or None in here:
+            return _missing("put", "users/:user_id/roles")
+        self._library.edit("user", user, role_ids=[str(role) for role in roles])
+        return _json(roles)
 
     def _groups(self, wanted: Callable[[Fields], bool]) -> Reply:
         found = [g for g in self._library.ids("group") if wanted(self._hierarchy(g))]

@@ -61,7 +61,7 @@ class LookerApi:
         if key is not None:
             return self._one(*key, request)
         of_access = self._access.answer(request, pieces, None)
-        other = of_access or self._writes.read(pieces) or self._validation.read(request, pieces)
+        other = of_access or self._validation.read(request, pieces)
         return Answer(other or _missing(pieces))
 
     def _list(self, route: ListRoute, request: Request) -> Answer:

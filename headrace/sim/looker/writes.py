@@ -75,15 +75,6 @@ class WriteApi:
         self._library = library
         self._access = access
 
-    def read(self, pieces: list[str]) -> Reply | None:
-        """A GET of what is no content of its own; None if there is nothing of the kind."""
-        match pieces:
-            case ["groups", group, "users"]:
-                members = self._library.loose(f"groups/{group}")
-                return _json([{"id": user} for user in members])
-            case _:
-                return None
-
     def answer(self, request: Request, pieces: list[str]) -> Reply:
         """The reply to a POST, PUT, PATCH or DELETE."""
         try:
@@ -107,9 +98,7 @@ class WriteApi:
             case "POST", ["board_items"]:
                 return self._add_board_item(fields)
             case (("POST" | "PUT" | "PATCH"), ["users", user, credentials]):
-                return self._of_user(user, credentials, fields)
-            case "POST", ["groups", group, "users"]:
-                return self._join(group, fields)
+                return self._credentials(user, credentials, fields)
             case "PATCH", ["dashboard_layout_components", component_id]:
                 return self._move(component_id, fields)
             case _, [("queries" | "merge_queries"), _]:
@@ -298,28 +287,12 @@ class WriteApi:
         self._library.edit(kind, item_id, **whole)
         return True
 
-    def _of_user(self, user: str, what: str, fields: Any) -> Reply:
+    def _credentials(self, user: str, what: str, fields: Fields) -> Reply:
         if self._library.body("user", user) is None:
             return error_reply(404, "Not found", "post", f"users/:user_id/{what}")
-        if what == "roles":
-            unknown = [role for role in fields if self._library.body("role", str(role)) is None]
-            if unknown:
-                return error_reply(404, "Not found", "put", "users/:user_id/roles")
-            self._library.edit("user", user, role_ids=[str(role) for role in fields])
-        else:
-            more = {"email": fields["email"]} if "email" in fields else {}
-            self._library.edit("user", user, **{what: fields, **more})
+        more = {"email": fields["email"]} if "email" in fields else {}
+        self._library.edit("user", user, **{what: fields, **more})
         return _json(fields)
-
-    def _join(self, group: str, fields: Fields) -> Reply:
-        user = str(fields.get("user_id"))
-        if self._library.body("group", group) is None or self._library.body("user", user) is None:
-            return error_reply(404, "Not found", "post", "groups/:group_id/users")
-        self._library.loose(f"groups/{group}")[user] = {}
-        groups = json.loads(self._library.body("user", user) or b"{}").get("group_ids") or []
-        if group not in groups:
-            self._library.edit("user", user, group_ids=[*groups, group])
-        return _json({"id": user})
 
 
 def _invalid(verb: str, path: str, problems: list[tuple[str, str, str]]) -> Reply | None:
