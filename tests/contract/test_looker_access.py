@@ -331,6 +331,16 @@ def test_what_was_not_restored_is_found_by_name_and_what_is_not_there_is_named(
     assert [(entry["group_id"], entry["permission_type"]) for entry in access] == [("2", "view")]
 
 
+def test_a_folder_below_itself_is_not_looked_for_without_end(sim, target, path, tmp_path):
+    sim.library.edit("folder", "2", parent_id="4")
+    sim.library.edit("folder", "4", parent_id="2")
+    extract(sim.url, path, types="folder,folder_access")
+    with Vault.open(path) as vault, client_of(target, tmp_path) as client:
+        vault.file.execute("UPDATE meta SET value = ? WHERE name = 'source'", (sim.url,))
+        done = restore(vault, client, types=["folder_access"])
+    assert {o.id for o in done.failed} == {"92", "93", "94"}
+
+
 def test_one_group_that_is_missing_costs_one_entry(vault, target, tmp_path):
     target.library.create("user_attribute", {"name": "attribute_1", "label": "A", "type": "string"})
     target.library.create("group", {"name": "Group 2"})

@@ -146,6 +146,7 @@ def test_verifying(desk: Desk) -> None:
         ("changed", "dashboard", "1"),
         ("gone", "look", "2"),
         ("missing", "group", "3"),
+        ("missing", "group_hierarchy", "3"),
         ("unreadable", "look", "3"),
     }
     desk.json("verify", "--offline")
@@ -307,9 +308,9 @@ def test_schedules_are_named_in_the_question_and_what_is_left_out_is_partial(
     with SimulatedLooker(counts=EMPTY, seed=2) as other:
         target = Desk(other, desk.vault)
         asked = target.run(*target.server("restore"))
-        assert "2 schedules arrive switched off (--enable-schedules)" in asked[1]
+        assert "2 schedules and 3 alerts arrive switched off (--enable-schedules)" in asked[1]
         asked = target.run(*target.server("restore", "--enable-schedules"))
-        assert "2 schedules, of which those that are on will SEND from there" in asked[1]
+        assert "2 schedules and 3 alerts, of which those that are on will SEND" in asked[1]
         code, said = target.run(*target.server("restore", "--yes"))
         assert code == 4, said
         assert "without tile 'Merged' rests on a merged query, which is in no body" in said

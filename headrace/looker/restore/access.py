@@ -20,6 +20,7 @@ from headrace.looker.restore import attributes
 from headrace.looker.restore.fields import Fields, objects
 from headrace.looker.restore.target import Synced, Target
 from headrace.looker.vault import id_text
+from headrace.looker.vault.secrets import without_secrets
 
 
 def synchronise(target: Target, type_: str, item_id: str, body: Fields) -> Synced:
@@ -139,7 +140,7 @@ def _connection(target: Target, item_id: str, body: Fields) -> Synced:
             hint="Make it in Looker, under this name, then restore again",
         )
     if target.same:
-        now = json.loads(there)
+        now = json.loads(without_secrets("connection", there))
         differ = sorted(n for n in body.keys() | now.keys() if body.get(n) != now.get(n))
         if differ:
             target.leave_out(f"{', '.join(differ)}: not as in the vault, and to be set in Looker")

@@ -31,6 +31,7 @@ class Finder:
             return known
         key = (type_, str(item_id))
         if key not in self._by_name:
+            self._by_name[key] = None  # a folder below itself ends here
             self._by_name[key] = self._named(*key)
         return self._by_name[key]
 
