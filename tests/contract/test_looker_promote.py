@@ -207,6 +207,27 @@ def test_what_was_changed_there_is_a_conflict_and_stays_unless_asked_for(lookers
     _only(lookers.promote()[0], Change.UNCHANGED)
 
 
+def test_what_a_run_had_not_come_to_when_it_was_cut_off_is_still_looked_after(
+    lookers: Lookers,
+) -> None:
+    lookers.promote()
+    for look in sorted(lookers.inside("look"), key=int)[:2]:
+        lookers.dev.library.edit("look", look, description="Changed here")
+    first, last = lookers.promote(write=False)[0].of(Change.CHANGED)
+
+    def cut_off(_outcome: Any) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        lookers.promote(report=cut_off)
+    lookers.prod.library.edit("look", last.new_id, description="Changed there, too")
+    changes = _changes(lookers.promote(write=False)[0])
+    assert (changes["look", first.id], changes["look", last.id]) == (
+        Change.UNCHANGED,
+        Change.CONFLICT,
+    )
+
+
 def test_what_somebody_made_there_under_the_same_title_is_a_conflict(lookers: Lookers) -> None:
     there = lookers.prod.library
     folder = json.loads(there.create("folder", {"name": "Folder 2", "parent_id": "1"}))["id"]

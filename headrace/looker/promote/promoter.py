@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from headrace.looker.content import content_of
@@ -17,7 +17,7 @@ from headrace.looker.promote.plan import (
     mark_kind,
 )
 from headrace.looker.restore.api import Api
-from headrace.looker.restore.plan import with_named
+from headrace.looker.restore.plan import Step, with_named
 from headrace.looker.restore.report import ItemReport, RestoreOutcome, RestoreReport
 from headrace.looker.restore.restorer import Restorer
 from headrace.looker.vault import Vault
@@ -74,22 +74,26 @@ class Promoter:
             As `Restorer.run`.
         """
         self._find_folders()
-        steps = []
-        for item in self._plan.of(*WRITTEN):
-            if item.step is not None:
+        parameters = {"promote": self._plan.folder, "reading": self._plan.session}
+        done = self._restorer.run(self._steps(), parameters=parameters)
+        if self._remove and not done.stopped:
+            for item in self._plan.of(Change.REMOVED):
+                self._trash(item, done)
+        return done
+
+    def _steps(self) -> Iterator[Step]:
+        """What is to be restored, each made ready right before its turn."""
+        items = {(item.type, item.id): item for item in self._plan.of(*WRITTEN)}
+        steps = [item.step for item in items.values() if item.step is not None]
+        for step in with_named(self._vault, steps):
+            if (item := items.get((step.type, step.id))) is not None:
                 # Until it is whole there, nobody can say that it was changed there.
                 self._state.forget(mark_kind(item.type), item.id)
                 if item.taken:
                     self._state.record(
                         self._plan.session, item.type, item.id, item.new_id, b"", complete=False
                     )
-                steps.append(item.step)
-        parameters = {"promote": self._plan.folder, "reading": self._plan.session}
-        done = self._restorer.run(with_named(self._vault, steps), parameters=parameters)
-        if self._remove and not done.stopped:
-            for item in self._plan.of(Change.REMOVED):
-                self._trash(item, done)
-        return done
+            yield step
 
     def _find_folders(self) -> None:
         """Take folders of the same name for ours, so that what lies in them finds them."""
