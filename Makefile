@@ -80,7 +80,7 @@ compose-check: setup-dev  ## validate deploy/compose.yaml, with Docker where it 
 bench: setup-dev  ## the measurements of docs/benchmarks.md
 	@$(BIN)/python -m bench
 
-bench-peers: setup-dev  ## Headrace beside its peers, for docs/peers.md (45 minutes; SHORT=1: 10)
+bench-peers: setup-dev  ## Headrace beside its peers, for docs/peers.md (45 minutes; SHORT=1: 13)
 	@$(BIN)/python -m bench.peers $(if $(SHORT),--short)
 	@$(if $(SHORT),,$(BIN)/python -m bench.peers.table)
 
