@@ -132,8 +132,8 @@ def _of_schedules(restorer: Restorer, steps: list[Step], *, enable: bool) -> str
     if not sending or restorer.same:
         return ""
     schedules = sending.count("scheduled_plan")
-    alerts = len(sending) - schedules
-    both = f"{counted(schedules, 'schedule')} and {counted(alerts, 'alert')}"
+    numbers = ((schedules, "schedule"), (len(sending) - schedules, "alert"))
+    both = " and ".join(counted(count, noun) for count, noun in numbers if count)
     if enable:
         return f"; {both}, of which those that are on will SEND from there"
     return f"; {both} arrive switched off (--enable-schedules)"
