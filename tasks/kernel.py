@@ -328,9 +328,31 @@ def finish(report: Reported) -> State[Reported]:
     return state_of(report)
 
 
+class _FailureIsReported(logging.Filter):
+    """Drops what Prefect's engine says of a failed run whose report has been shown.
+
+    The engine looks for an exception in the data of the state, finds the report, and logs a
+    traceback of its own search.
+    """
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        error = record.exc_info[1] if record.exc_info else None
+        return not (
+            isinstance(error, TypeError) and str(error).startswith("Unexpected result for failed")
+        )
+
+
+#: Loggers of the engine: in a run, and around it.
+for _name in ("prefect.flow_runs", "prefect.engine"):
+    logging.getLogger(_name).addFilter(_FailureIsReported())
+
+
 def state_of(report: Reported) -> State[Reported]:
     """Completed, AlreadyRunning, Partial, Failed or Cancelled, with the report as its data."""
     message = report.headline()
+    if not report.status.quiet and (remarks := report.remarks()):
+        # Alarms and lists of runs show this line alone.
+        message += f". {remarks[0]}"
     if report.stopped:
         return Cancelled(message=message, data=report)
     if report.status is Status.DONE:

@@ -36,7 +36,8 @@ def up(
     deployments: Annotated[
         Path | None,
         typer.Option(
-            help="File with the deployments to serve. Default: prefect.yaml of this project.",
+            help="File with the deployments to serve. Default: the list that comes with headrace "
+            "(in a checkout, its prefect.yaml).",
             show_default=False,
         ),
     ] = None,
@@ -88,14 +89,17 @@ def up(
     state = f"up, started in {elapsed_s} s" if running.started_now else "up already"
     typer.echo(f"Prefect is {state}. UI: {running.ui_url}  (end it with `headrace down`)")
     typer.echo(
-        f"{counted(len(served.deployments), 'deployment')}; their runs use the folder "
-        f"{served.folder}"
+        f"{counted(len(served.deployments), 'deployment')} of {served.plan}; their runs use the "
+        f"folder {served.folder}"
     )
     typer.echo(_schedule_line(planned))
     for line in serves.ignored:
         typer.echo(f"Ignored: {line}")
     if served.plan != str(plan):
         _warn(f"They are still those of {served.plan}; `headrace down` first to serve {plan}.")
+    here = Path.cwd() / "prefect.yaml"
+    if deployments is None and here.is_file() and not here.samefile(served.plan):
+        _warn(f"{here} is not served; `headrace up --deployments prefect.yaml` serves it.")
 
 
 def _schedule_line(planned: list[Switch]) -> str:

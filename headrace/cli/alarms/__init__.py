@@ -20,12 +20,14 @@ from headrace.cli.alarms.catalogue import (
     DATA_OLD,
     NOT_SERVED,
     NOT_STARTED,
+    RUN_FAILED,
+    RUN_PARTIAL,
     SHORTEST,
     THROTTLED,
     alarms,
     in_words,
 )
-from headrace.cli.common import Json, print_json
+from headrace.cli.common import Json, print_json, table_of
 from headrace.cli.server.run import with_client
 from headrace.errors import ConfigurationError
 from headrace.pull.request import parse_span
@@ -68,6 +70,13 @@ def install(
     throttled: Annotated[
         str, typer.Option(help="How long a quota may be slowed down by answers 429, such as 1h.")
     ] = "1h",
+    run_failed: Annotated[
+        str,
+        typer.Option(
+            help="How long an alarm of a failed or partial run keeps quiet about the same flow, "
+            "also about another cause."
+        ),
+    ] = "1h",
     as_json: Json = False,
 ) -> None:
     """Install all alarms, or update them; repeating it is harmless."""
@@ -77,12 +86,25 @@ def install(
         NOT_SERVED: _wait("--not-started", not_started),
         NOT_STARTED: _wait("--not-started", not_started),
         THROTTLED: _wait("--throttled", throttled),
+        RUN_FAILED: _wait("--run-failed", run_failed),
+        RUN_PARTIAL: _wait("--run-failed", run_failed),
     }
     _show(_call("install", alarms(waits), to=to, enabled=on), as_json)
 
 
 for command in (slack, webhook, mail):
     app.command()(command)
+
+
+@app.command()
+def test(
+    to: Annotated[
+        str, typer.Option(help="Block to send through, as TYPE/NAME: webhook/ops.")
+    ],
+) -> None:
+    """Send a test message through a block, from this machine."""
+    _call("try_out", to)
+    typer.echo(f"{to} took the message.")
 
 
 @app.command("list")
@@ -131,6 +153,19 @@ def _show(found: Sequence[InstalledAlarm], as_json: bool) -> None:
         return
     if not found:
         typer.echo("No alarms there. Install them with `headrace alarms install`.")
-    for one in found:
-        state = "on" if one.enabled else "paused"
-        typer.echo(f"{one.name}: {one.outcome}, {state}, {', '.join(one.to)}. {one.description}")
+        return
+    from rich.console import Console
+
+    shown = table_of(
+        [
+            {
+                "alarm": one.key,
+                "state": "on" if one.enabled else "paused",
+                "goes to": ", ".join(one.to),
+                "goes off when": one.description,
+            }
+            for one in found
+        ],
+        whole=("alarm", "state"),
+    )
+    Console().print(shown)

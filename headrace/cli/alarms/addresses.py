@@ -34,8 +34,10 @@ def slack(name: BlockName, url: Url) -> None:
     address = _secret(url)
     if not re.match(r"https://hooks\.slack(-gov)?\.com/services/\w+/\w+/\w+/?$", address):
         raise ConfigurationError(
-            "this is no address of a Slack webhook, https://hooks.slack.com/services/A/B/C",
-            hint="`headrace alarms webhook` takes any address; Slack's kind can show it",
+            "the address does not begin with https://hooks.slack.com/services/, as those of Slack "
+            "do",
+            hint="For any other address: `headrace alarms webhook`. What it sends has a field "
+            "`text`, which Slack and programs like it show",
         )
     _save(SlackWebhook(url=address), name)
 
@@ -100,5 +102,6 @@ def _save(block: Any, name: str) -> None:
     with_client(save)
     reference = f"{block.get_block_type_slug()}/{name}"
     typer.echo(
-        f"{reference} is saved. Send alarms there: headrace alarms install --to {reference} --on"
+        f"{reference} is saved. Try it: headrace alarms test --to {reference}. "
+        f"Send alarms there: headrace alarms install --to {reference} --on"
     )

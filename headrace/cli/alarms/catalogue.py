@@ -85,6 +85,8 @@ class Alarm:
 _NO_LABEL = "headrace.all"
 _SUBJECT_NAME = "{{ event.resource['prefect.resource.name'] }}"
 _RUN = "{{ flow.name }} ({{ flow_run.name }})"
+#: Where the UI shows the run.
+_LINK = "{{ flow_run | ui_url }}"
 _STATE_MESSAGE = "{{ event.resource['prefect.state-message'] }}"
 
 ALARMS = (
@@ -168,7 +170,7 @@ ALARMS = (
         expect=frozenset({"prefect.flow-run.Failed", "prefect.flow-run.Crashed"}),
         within=timedelta(hours=1),
         subject="headrace: {{ flow.name }} failed",
-        body=f"{_RUN} failed: {_STATE_MESSAGE}",
+        body=f"{_RUN} failed: {_STATE_MESSAGE}. {_LINK}",
         per=("related:flow:prefect.resource.id",),
         of_our_flows=True,
     ),
@@ -180,7 +182,7 @@ ALARMS = (
         expect=frozenset({"prefect.flow-run.Partial"}),
         within=timedelta(hours=1),
         subject="headrace: {{ flow.name }} is partial",
-        body=f"{_RUN} did a part of its work: {_STATE_MESSAGE}. The next run does the rest.",
+        body=f"{_RUN} did a part of its work: {_STATE_MESSAGE}. The next run does the rest. {_LINK}",
         per=("related:flow:prefect.resource.id",),
         of_our_flows=True,
     ),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
 from prefect.automations import (
@@ -18,6 +19,8 @@ from prefect.automations import (
     Posture,
     SendNotification,
 )
+from prefect.blocks.core import Block
+from prefect.blocks.webhook import Webhook
 from prefect.client.orchestration import PrefectClient
 from prefect.events.actions import ActionTypesOrUnknown
 from prefect.events.schemas.automations import Automation
@@ -25,7 +28,7 @@ from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 
 from headrace.cli.alarms.catalogue import ALARMS, FLOWS, OLDER_EVENTS, Alarm, alarms
 from headrace.cli.alarms.smtp import SmtpMail
-from headrace.errors import ConfigurationError
+from headrace.errors import ConfigurationError, HeadraceError
 
 #: The type of block that is called with a payload of ours; all others speak for themselves.
 _WEBHOOK = "webhook"
@@ -41,6 +44,17 @@ class NoSuchBlock(ConfigurationError):
             f"--to {reference}: the Prefect server has no such block",
             hint="Make it with `headrace alarms slack`, `webhook` or `mail`, or in the UI; name it "
             "as TYPE/NAME, such as slack-webhook/ops",
+        )
+        self.reference = reference
+
+
+class MessageNotSent(HeadraceError):
+    """A block did not send a message."""
+
+    def __init__(self, reference: str, error: Exception) -> None:
+        super().__init__(
+            f"{reference} did not send the message: {error or type(error).__name__}",
+            hint="Look at its address and at the way there; its command saves it again",
         )
         self.reference = reference
 
@@ -190,6 +204,10 @@ def _payload(alarm: Alarm) -> str:
         f"{{% set text %}}{alarm.body}{{% endset %}}"
         f'{{"alarm": "{alarm.key}", "subject": {{{{ subject | tojson }}}}, '
         '"text": {{ text | tojson }}, "event": {{ event.event | tojson }}, '
+        '"occurred": {{ event.occurred | string | tojson }}, '
+        '"run": {% if flow_run %}{"id": {{ flow_run.id | string | tojson }}, '
+        '"name": {{ flow_run.name | tojson }}, "url": {{ flow_run | ui_url | tojson }}}'
+        "{% else %}null{% endif %}, "
         '"facts": {{ event.payload | tojson }}}'
     )
 
@@ -201,6 +219,31 @@ async def _block_id(client: PrefectClient, reference: str) -> UUID:
     except (ObjectNotFound, PrefectHTTPStatusError) as error:
         raise NoSuchBlock(reference) from error
     return document.id
+
+
+async def try_out(client: PrefectClient, to: str) -> None:
+    """Send a message of no consequence through a block, from this process.
+
+    Args:
+        to: the block, as `TYPE/NAME`.
+
+    Raises:
+        NoSuchBlock: `to` names no block of this server.
+        MessageNotSent: the block could not send it.
+    """
+    await SmtpMail.aregister_type_and_schema(client=client)
+    await _block_id(client, to)
+    subject, text = "headrace: a test", "This is a test of headrace: alarms arrive here."
+    try:
+        block: Any = await Block.aload(to, client=client)
+        if isinstance(block, Webhook):
+            payload = {"alarm": "test", "subject": subject, "text": text, "event": "headrace.test"}
+            answer = await block.call({**payload, "occurred": None, "run": None, "facts": {}})
+            answer.raise_for_status()
+        else:
+            await block.notify(body=text, subject=subject)
+    except Exception as error:  # noqa: BLE001 - each kind of block has its own
+        raise MessageNotSent(to, error) from error
 
 
 def _installed(alarm: Alarm, automation: AutomationCore, outcome: str) -> InstalledAlarm:

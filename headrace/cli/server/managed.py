@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sqlite3
 import sys
 import time
@@ -23,8 +24,11 @@ from headrace.stopping import STOP, StopEvent
 
 logger = logging.getLogger(__name__)
 
-#: The slowest start seen was 23 s (nothing compiled, no database, two busy cores).
-START_TIMEOUT_S = 120.0
+#: The slowest start was 23 s on two busy cores (nothing compiled, no database); at a load of 47 it
+#: took more than two minutes. A server that ends meanwhile is noticed at once.
+START_TIMEOUT_S = 240.0
+#: Load for each core from which a start that takes too long is put down to it.
+_HIGH_LOAD = 3.0
 #: How long a server that lives may owe an answer before it is taken for stuck and replaced.
 ANSWER_TIMEOUT_S = 30.0
 #: How long a server may take to record its events before it ends (see `launch`: 20 s, and 3 s
@@ -85,10 +89,15 @@ class ProcessStartError(ManagedProcessError):
     """A process ended, or did not answer, before it was ready."""
 
     def __init__(self, name: str, what: str, *, log_path: Path, last_lines: list[str]) -> None:
-        shown = "".join(f"\n    {line}" for line in last_lines) or "\n    (the log is empty)"
-        super().__init__(
-            name, f"{name} {what}", hint=f"The end of its log {log_path} reads:{shown}"
-        )
+        shown = "".join(f"\n    {line}" for line in last_lines)
+        said = f"The end of its log {log_path} reads:{shown}" if shown else "It wrote nothing"
+        load, cores = os.getloadavg()[0], os.cpu_count() or 1
+        if load > _HIGH_LOAD * cores:
+            said = (
+                f"The machine is busy (load {load:.0f} on {cores} cores): try again when it is "
+                f"less so. {said}"
+            )
+        super().__init__(name, f"{name} {what}", hint=said)
         self.log_path = log_path
         self.last_lines = last_lines
 
@@ -307,7 +316,7 @@ class ManagedServer:
             "the Prefect server",
             "ended while it started" if ended else f"did not answer for {START_TIMEOUT_S:.0f} s",
             log_path=self.folder.log_path(SERVER),
-            last_lines=self.folder.last_lines(SERVER),
+            last_lines=self.folder.last_lines(SERVER, since=self.process.log_begin),
         )
 
     def _stop_if_unused(self) -> None:

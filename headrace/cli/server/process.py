@@ -61,6 +61,8 @@ class NamedProcess:
         self.folder = folder
         self.name = name
         self._clock = clock
+        #: Where in the log the output of the process begins that was started here.
+        self.log_begin = 0
 
     def running(self) -> ProcessRecord | None:
         """Return the note on this process if it lives; None for a dead or a recycled pid."""
@@ -100,6 +102,7 @@ class NamedProcess:
         self.folder.turn_log(self.name)
         token = secrets.token_hex(16)
         with self.folder.log_path(self.name).open("ab") as log:
+            self.log_begin = log.tell()
             child = subprocess.Popen(
                 command,
                 env={**environment, TOKEN_VARIABLE: token},

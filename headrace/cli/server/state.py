@@ -147,13 +147,13 @@ class StateFolder:
         if path.exists() and path.stat().st_size > _LOG_LIMIT_BYTES:
             path.replace(path.with_suffix(".log.1"))
 
-    def last_lines(self, name: str, count: int = 15) -> list[str]:
-        """Return the end of a process's log."""
+    def last_lines(self, name: str, count: int = 15, *, since: int = 0) -> list[str]:
+        """Return the end of a process's log, of what was written from byte `since` on."""
         path = self.log_path(name)
         if not path.exists():
             return []
         with path.open("rb") as log:
-            log.seek(max(0, path.stat().st_size - 16 * 2**10))
+            log.seek(max(since, path.stat().st_size - 16 * 2**10))
             return log.read().decode(errors="replace").rstrip().splitlines()[-count:]
 
     @staticmethod
