@@ -106,7 +106,9 @@ def exchange(
 ) -> None:
     """Serve the wire format of Coinbase Exchange's market data, with generated trades.
 
-    Stops at Ctrl-C. Counts and controls: see headrace.sim.control for the paths below /_sim/.
+    Stops at Ctrl-C. What it serves is decided by seed, product and --now: another start with
+    the same ones continues the same history, and growth begins anew. Counts are at
+    /_sim/stats, the settings at /_sim/settings.
     """
     given = {
         "port": port,
@@ -124,7 +126,9 @@ def exchange(
     products = [*fields.pop("products", []), *(product or [])]
     settings = ExchangeSettings.of(*products, **fields)
     ids = [spec.id for spec in settings.products]
-    announce = _announcer("exchange", ", ".join(ids), port_file, {"products": ids}, as_json=as_json)
+    newest = datetime.fromtimestamp(settings.now_s, UTC).isoformat().replace("+00:00", "Z")
+    about = f"{', '.join(ids)} (--now {newest} continues them another time)"
+    announce = _announcer("exchange", about, port_file, {"products": ids}, as_json=as_json)
     _serve(ExchangeSimulation(settings), settings.port, announce, port_file, as_json, host=host)
 
 

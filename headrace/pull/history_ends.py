@@ -72,6 +72,17 @@ def survey_ends(
     if compare:
         shown, *others = check_history(client, stored, shown, check=check, lane=lane)
         more = (*more, *others)
+    if shown.last_id < stored.newest:
+        # An old answer does no harm: what is stored was shown before. If it stays so, someone has
+        # to look.
+        log.warning(
+            "%s: the exchange shows trades up to %s, and the lake holds %s: the answer is old, or "
+            "the exchange has been set back. Nothing is fetched until it is ahead again",
+            product,
+            shown.last_id,
+            stored.newest,
+            extra={"event": "exchange-behind"},
+        )
     newest = max(shown.last_id, stored.newest)
     if newest < stored.noted:
         newest = max(newest, _noted(client, product, stored.noted, check, lane))

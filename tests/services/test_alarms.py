@@ -12,6 +12,7 @@ import pytest
 
 from headrace.cli.alarms.catalogue import ALARMS
 from headrace.cli.server import ManagedServer
+from tests.services_fixtures import free_port
 from tests.support.receivers import Hook, receiving
 from tests.support.served import Server, clean_environment, wait_until
 
@@ -121,6 +122,17 @@ def test_installing_again_changes_nothing_that_somebody_decided(server: Server) 
     assert second["headrace: breaker open"]["trigger"]["within"] == 1800
     assert "30 minutes" in second["headrace: breaker open"]["description"]
     assert [name for name, each in second.items() if each["enabled"]] == ["headrace: gap found"]
+
+
+def test_a_block_is_tried_out(server: Server, hook: Hook, block: str) -> None:
+    before = len(hook.received)
+    assert "webhook/ops took the message" in server.command("alarms", "test", "--to", block).stdout
+    assert [each["alarm"] for each in hook.received[before:]] == ["test"]
+    closed = f"http://127.0.0.1:{free_port()}/hook"
+    server.command("alarms", "webhook", "closed", closed)
+    failed = server.command("alarms", "test", "--to", "webhook/closed", check=False)
+    assert (failed.returncode, "Traceback" in failed.stderr) == (1, False)
+    assert "webhook/closed did not send the message" in failed.stderr
 
 
 def test_an_alarm_goes_where_it_is_sent(server: Server, hook: Hook, block: str) -> None:

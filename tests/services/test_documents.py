@@ -495,15 +495,16 @@ def test_alarms(server: Server, hook: Hook, certificate: Path, tmp_path: Path) -
             },
             PREFECT_API_URL=server.api_url,
         )
-        wait_until(lambda: hook.received, 90, "the message to Slack")
+        wait_until(lambda: len(hook.received) > 1, 90, "the message to Slack")
         server.command("alarms", "install", "--to", "webhook/ops", "--on")
         emit("HOOK-USD")
-        wait_until(lambda: len(hook.received) > 1, 90, "the message to the address")
+        wait_until(lambda: len(hook.received) > 2, 90, "the message to the address")
         server.command("alarms", "install", "--to", "headrace-smtp-mail/ops", "--on")
         emit("MAIL-USD")
         [(recipients, message)] = wait_until(lambda: mail.received, 90, "the mail")
-    assert [path for path, _ in hook.bodies] == ["/services/A/B/C", "/x"]
-    slack, address = hook.received
+    assert [path for path, _ in hook.bodies] == ["/x", "/services/A/B/C", "/x"]
+    tested, slack, address = hook.received
+    assert tested["alarm"] == "test"
     assert "An audit of TEST found 7 ids missing" in json.dumps(slack)
     assert (address["alarm"], "HOOK-USD" in address["subject"]) == ("gap-found", True)
     assert (recipients, mail.logins) == (["ops@example.com"], ["headrace"])

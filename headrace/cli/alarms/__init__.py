@@ -98,9 +98,7 @@ for command in (slack, webhook, mail):
 
 @app.command()
 def test(
-    to: Annotated[
-        str, typer.Option(help="Block to send through, as TYPE/NAME: webhook/ops.")
-    ],
+    to: Annotated[str, typer.Option(help="Block to send through, as TYPE/NAME: webhook/ops.")],
 ) -> None:
     """Send a test message through a block, from this machine."""
     _call("try_out", to)

@@ -242,7 +242,7 @@ async def try_out(client: PrefectClient, to: str) -> None:
             answer.raise_for_status()
         else:
             await block.notify(body=text, subject=subject)
-    except Exception as error:  # noqa: BLE001 - each kind of block has its own
+    except Exception as error:  # each kind of block has its own
         raise MessageNotSent(to, error) from error
 
 

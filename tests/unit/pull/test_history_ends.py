@@ -74,10 +74,13 @@ def test_a_wrong_answer_or_two_are_asked_for_again(world: World, size: int, wron
     assert world.lake.read(PRODUCT).equals(trades(range(1, size + 1)))
 
 
-def test_an_old_answer_of_the_same_history_takes_nothing_back(world: World) -> None:
+def test_an_old_answer_of_the_same_history_takes_nothing_back(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
     world.exchange.stale_by = 2_500
     receipt = run(world, "ingest")
     assert (receipt.status, receipt.newest, receipt.requests) == (Status.DONE, 4_300, 1)
+    assert "shows trades up to 1800, and the lake holds 4300" in caplog.text
 
 
 def test_a_full_refresh_takes_over_what_was_corrected(world: World) -> None:
