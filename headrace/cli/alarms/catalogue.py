@@ -182,7 +182,9 @@ ALARMS = (
         expect=frozenset({"prefect.flow-run.Partial"}),
         within=timedelta(hours=1),
         subject="headrace: {{ flow.name }} is partial",
-        body=f"{_RUN} did a part of its work: {_STATE_MESSAGE}. The next run does the rest. {_LINK}",
+        body=(
+            f"{_RUN} did a part of its work: {_STATE_MESSAGE}. The next run does the rest. {_LINK}"
+        ),
         per=("related:flow:prefect.resource.id",),
         of_our_flows=True,
     ),
