@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 from collections.abc import Sequence
@@ -25,6 +24,7 @@ from deploy.local import Local
 from deploy.topology import COMPOSE
 from headrace.leases import LeaseStatus, open_leases
 from headrace.sim import Arrival, SimulatedExchangeProcess, SlidingWindow
+from tests.support.clock_shift import built_clock_shift, shifted
 from tests.support.served import BIN, Server, wait_until
 from tests.support.topology import local_topology
 
@@ -37,15 +37,11 @@ TRADES = PAGES * 1000
 CLOCKS = {"worker-1": 0, "worker-2": 0, "worker-3": 3, "worker-4": -3}
 #: For so long all four hosts work before one of them dies, in seconds.
 TOGETHER_S = 60
-CLOCK_SHIFT = Path(__file__).parents[1] / "support/clock_shift.c"
 
 
 def four_hosts(folder: Path, quota: str) -> Path:
     """The compose file with four workers, each of two runs at a time."""
-    if shutil.which("cc") is None:
-        pytest.skip("no C compiler on this machine (Debian: apt-get install gcc libc6-dev)")
-    shift = folder / "clock_shift.so"
-    subprocess.run(["cc", "-shared", "-fPIC", "-O2", "-o", shift, CLOCK_SHIFT], check=True)
+    shift = built_clock_shift(folder)
     content: dict[str, Any] = yaml.safe_load(COMPOSE.read_text())
     services = content["services"]
     pattern = yaml.safe_dump(services["worker-1"])
@@ -58,8 +54,7 @@ def four_hosts(folder: Path, quota: str) -> Path:
         environment["PYTHONFAULTHANDLER"] = "1"
         if quota == "postgres":
             environment["HEADRACE_QUOTA"] = environment["HEADRACE_LEASES"]
-        if wrong_s:
-            environment |= {"LD_PRELOAD": str(shift), "CLOCK_SHIFT_S": str(wrong_s)}
+        environment |= shifted(shift, wrong_s)
         services[name] = each
     written = folder / "compose.yaml"
     written.write_text(yaml.safe_dump(content))

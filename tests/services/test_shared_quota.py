@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import os
 import socket
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -37,7 +39,9 @@ from headrace.quota.exceptions import QuotaServerRefused
 from headrace.quota.place import QuotaServer, read_server
 from headrace.quota.selftest import excess
 from headrace.settings import load_settings
+from headrace.sim import SimulatedExchangeProcess, SlidingWindow
 from tests.services_fixtures import free_port
+from tests.support.clock_shift import built_clock_shift, shifted
 from tests.support.postgres import PostgresServer, running_postgres
 from tests.support.processes import HEADRACE
 from tests.support.redis import PASSWORD, RedisServer, running_redis
@@ -46,6 +50,7 @@ pytestmark = pytest.mark.services
 
 RATE, WINDOW_NS = 20, 1_000_000_000
 Server = RedisServer | PostgresServer
+HOST = Path(__file__).parents[1] / "quota_host.py"
 
 
 @contextmanager
@@ -159,6 +164,41 @@ def test_no_window_is_overfull_whatever_happens_to_the_server(
         # What was fixed before still leaves; after that nothing does.
         quiet = [at for at in departures if began + 200_000_000 < at < ended]
         assert quiet == []
+
+
+@pytest.mark.parametrize("kind", ["redis", "postgres"])
+def test_hosts_with_wrong_clocks_keep_one_limit(kind: str, tmp_path: Path) -> None:
+    library = built_clock_shift(tmp_path)
+    limit = SlidingWindow(requests=RATE, per_s=1)
+    with (
+        running(kind) as (_, place),
+        SimulatedExchangeProcess("BTC-USD:1000", limits=[limit]) as sim,
+    ):
+        words = [place.url.get_secret_value(), f"{RATE}/s", sim.url, "BTC-USD", "6"]
+        hosts = [
+            subprocess.Popen(
+                [sys.executable, str(HOST), *words],
+                env={**os.environ, **shifted(library, wrong_s)},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            for wrong_s in (0, 0, 3, -3)
+        ]
+        try:
+            for host in hosts:
+                assert host.stdout is not None
+                assert host.stdout.readline() == "ready\n"
+            wrong = [host.communicate("go\n", timeout=300)[0].strip() for host in hosts]
+        finally:
+            for host in hosts:
+                host.kill()
+                host.communicate()
+        counted = sim.stats()
+    assert wrong == ["0", "0", "3", "-3"]
+    assert counted["throttled"] == 0
+    assert counted["most_in_window"]["1.0"] <= RATE
+    assert counted["requests"] > RATE
 
 
 @pytest.mark.parametrize("kind", ["redis", "postgres"])
