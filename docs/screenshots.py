@@ -101,7 +101,8 @@ def pictures_of_a_run(server: Server, ui: PrefectPages, run_id: str) -> None:
     """The graph while it runs and at the end, and what the run leaves."""
     wait_until(lambda: server.run(run_id)["state_type"] == "RUNNING", _PATIENCE_S, "the start")
     wait_until(lambda: progress(server, run_id) > 40, _PATIENCE_S, "some chunks")
-    top = server.command("top", "--once").stdout
+    server.environment["COLUMNS"] = "120"
+    top = server.command("top", "--once").stdout.replace(str(server.folder), "/srv/headrace")
     show(server, ui, run_id, "progress", height=420)
     ended = server.ended(run_id, _PATIENCE_S)
     assert ended["state_type"] == "COMPLETED", ended["state"]
