@@ -65,6 +65,8 @@ _MOMENTS = "SELECT until FROM slots WHERE until > 0 ORDER BY until DESC"
 
 #: A slot this near is not taken from its holder any more.
 _IMMINENT = MS // 5
+#: The most that a booking is asked for before its moment, where a server is slow.
+_MOST_LEAD = NS // 4
 #: What a buffer shrinks by at a time, of what it is too large: another process may have seen more.
 _SHRINKS = 1 / 4
 #: A buffer that is right to this much stays.
@@ -99,8 +101,8 @@ class SlotBook:
         self._mutex = threading.Lock()
         self._left: deque[tuple[str, tuple[int, int]]] = deque()  # what is to be settled, as SQL
         self._well: deque[tuple[int, int]] = deque()  # (seq, sent) of those that went well
-        # What was fixed before the state was lost still leaves, up to three guards later.
-        lost = self.longest + 3 * self.guard
+        # What was fixed before the state was lost still leaves, so much later.
+        lost = self.longest + 3 * self.guard + (0 if ledger is None else _MOST_LEAD)
         self._register = Register(path, config, clock, lost, shared=ledger is not None)
         self._timing = Timing(config, self._register, self.guard)
         found = self._register.found
@@ -225,7 +227,7 @@ class SlotBook:
         next one. What is short beside the guard does not matter: 0.
         """
         takes = self._file.takes
-        return takes if takes > self.guard // 4 else 0
+        return min(takes, _MOST_LEAD) if takes > self.guard // 4 else 0
 
     def least_wait(self, permits: int) -> int:
         """The least time, in nanoseconds, in which so many permits can go out."""

@@ -26,7 +26,7 @@ S = 1_000_000_000
 MS = 1_000_000
 WINDOW = S + 2 * MS
 #: For what was fixed before a loss.
-LATEST = 60 * MS
+LATEST = 310 * MS
 
 Open = Callable[..., SlotBook]
 
