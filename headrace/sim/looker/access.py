@@ -126,8 +126,12 @@ class Access:
     def inherited_from(self, item_id: str) -> str | None:
         """The metadata of the nearest folder above that does not inherit; None at the root."""
         folder = self._base("folder_access", item_id)
+        seen = {item_id}
         while folder is not None and folder.get("parent_id") is not None:
             above = metadata_id(str(folder["parent_id"]))
+            if above in seen:  # a ring of folders
+                return None
+            seen.add(above)
             if not self.kept("folder_access", above)["inherits"]:
                 return above
             folder = self._base("folder_access", above)
