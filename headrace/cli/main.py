@@ -46,7 +46,7 @@ class _Commands(LazyGroup, CommonOptionsGroup):
         ),
         "top": Lazy(
             "headrace.cli.top:top",
-            "Watch quotas, breakers, leases and runs of this machine, until Ctrl-C.",
+            "Watch quotas, breakers, leases and runs, until Ctrl-C.",
         ),
         "doctor": Lazy(
             "headrace.cli.doctor:doctor",

@@ -217,7 +217,7 @@ def test_folders_narrow_dashboards_and_looks_and_delete_nothing(sim, vault):
     extract(sim.url, vault)
     sim.library.remove("dashboard", "950")
     done = extract(sim.url, vault, folder_ids="2", recursive=True)
-    assert set(done.receipts) == {"folder", "look", "dashboard"}
+    assert set(done.receipts) == {"folder", "look", "dashboard", "merge_query", "query"}
     assert done.status is Status.DONE
     # Folders make a binary tree: below 2 are 4, 5 and 8.
     assert done["folder"].unchanged == 4

@@ -189,7 +189,7 @@ def test_a_message_by_mail(server: Server, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("slack", "ops", "https://example.com/x"), "no address of a Slack webhook"),
+        (("slack", "ops", "https://example.com/x"), "does not begin with https://hooks.slack.com"),
         (("webhook", "ops", "example.com"), "does not begin with https://"),
         (("webhook", "a/b", "https://example.com"), "cannot be the name of a block"),
         (("mail", "x", "--host", "h", "--sender", "me", "--to", "you@h"), "sender"),

@@ -63,7 +63,8 @@ class _Commands(LazyGroup):
         ),
         "promote": Lazy(
             "headrace.cli.looker.promote:promote",
-            "Promote a folder and all below it from one Looker to another; the plan comes first.",
+            "Promote a folder, with all below it, from one Looker to another "
+            "(development to production).",
         ),
         "validate": Lazy(
             "headrace.cli.looker.validate:validate",
