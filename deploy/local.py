@@ -106,7 +106,7 @@ class Local:
 
         Args:
             settings_path: what stands in the place of the variables.
-            say: told of each service that is looked at.
+            say: called with each service that is looked at.
             only: the services to start, without those that they need; all by default.
 
         Raises:

@@ -328,6 +328,10 @@ def finish(report: Reported) -> State[Reported]:
     return state_of(report)
 
 
+#: Characters of the cause in the message of a state.
+_LONGEST_CAUSE = 500
+
+
 class _FailureIsReported(logging.Filter):
     """Drops what Prefect's engine says of a failed run whose report has been shown.
 
@@ -351,8 +355,8 @@ def state_of(report: Reported) -> State[Reported]:
     """Completed, AlreadyRunning, Partial, Failed or Cancelled, with the report as its data."""
     message = report.headline()
     if not report.status.quiet and (remarks := report.remarks()):
-        # Alarms and lists of runs show this line alone.
-        message += f". {remarks[0]}"
+        # Alarms and lists of runs show this line alone. A cause may name hundreds of products.
+        message += f". {remarks[0][:_LONGEST_CAUSE]}"
     if report.stopped:
         return Cancelled(message=message, data=report)
     if report.status is Status.DONE:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from prefect.client.schemas import State
 from prefect.states import Completed, Failed
 
+from headrace.amounts import counted
 from headrace.errors import HeadraceError
 from headrace.looker.client import LookerClient
 from headrace.looker.extract.context import resolve_folders
@@ -101,6 +102,8 @@ def open_validation(request: ValidateRequest) -> Iterator[Validating]:
 def validate_content(run: str) -> State[Findings]:
     """Ask Looker; what goes wrong is in the findings, never raised."""
     validating = find_run(Validating, run)
+    validated: dict[str, int] = {}
+    broken: list[Broken] = []
     try:
         validated, broken = validation(
             validating.client, validating.folders, validating.request.projects
@@ -108,13 +111,15 @@ def validate_content(run: str) -> State[Findings]:
         if validating.request.run_queries:
             queries = Queries(validating.client, validating.folders, validating.ending.stop)
             validating.queries = queries.all()
+            broken += queries.broken
     except HeadraceError as error:
-        return Failed(message=str(error), data=Findings(error=str(error)))
+        found = Findings(tuple(broken), validated=validated, error=str(error))
+        return Failed(message=str(error), data=found)
     finally:
         validating.progress.step()
     found = Findings(tuple(broken), validated=validated)
     if broken:
-        return Failed(name="Partial", message=f"{len(broken)} errors", data=found)
+        return Failed(name="Partial", message=counted(len(broken), "error"), data=found)
     return Completed(message="all content runs", data=found)
 
 
@@ -146,7 +151,7 @@ def run_some(run: str, first: int, last: int) -> State[Findings]:
     if broken or unsure:
         message = (broken[0].described() if broken else unsure[0])[:300]
         return Failed(name="Partial", message=message, data=found)
-    return Completed(message=f"{ran} queries run", data=found)
+    return Completed(message=f"{counted(ran, 'query', 'queries')} run", data=found)
 
 
 def validated_content(validating: Validating) -> Findings:
@@ -197,7 +202,11 @@ def conclude_validation(
     report = ValidateReport(
         run=validating.id,
         status=(
-            Status.FAILED if validated.error else Status.PARTIAL if incomplete else Status.DONE
+            Status.FAILED
+            if validated.error and not validated.validated
+            else Status.PARTIAL
+            if incomplete
+            else Status.DONE
         ),
         ui_url=kernel.ui_url(),
         source=validating.client.source,

@@ -26,7 +26,7 @@ _SHARED = "One SQLite file for all processes"
 PEERS = (
     Peer(
         "headrace quota",
-        "`open_gate(…).admit()` around each request, told of each answer. One folder for all "
+        "`open_gate(…).admit()` around each request, which reports each answer. One folder for all "
         "processes.",
         packages=("pyrate-limiter",),
         script="limited.py",
@@ -60,7 +60,7 @@ PEERS = (
     ),
     Peer(
         "aiolimiter, all of it each",
-        "`AsyncLimiter(10, 1)` in each process: what happens when nobody divides.",
+        "`AsyncLimiter(10, 1)` in each process: what happens when the quota is not divided.",
         environment="limiters",
         packages=("aiolimiter",),
         script="limited_async.py",

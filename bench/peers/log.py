@@ -161,7 +161,7 @@ class Log:
     def _noticed(self, peer: Peer, scratch: Path) -> bool:
         """Whether a changed byte is found by the peer's own check."""
         if self._complains(peer, scratch):
-            raise RuntimeError(f"{peer.name} finds fault with a log that nobody has changed")
+            raise RuntimeError(f"{peer.name} reports an error in a log that was not changed")
         files = [file for file in scratch.rglob("*") if file.is_file() and file.name != "log.txt"]
         largest = max(files, key=lambda file: file.stat().st_size)
         with largest.open("r+b") as file:

@@ -1,4 +1,4 @@
-"""Extraction of a Looker's dashboards while somebody deletes some of them."""
+"""Extraction of a Looker's dashboards while some of them are deleted."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PEERS = (
     ),
     Peer(
         "lookervault's way",
-        "Written anew in the manner of lookervault, which is on no package index: 8 threads take "
+        "A script in the manner of lookervault, which is on no package index: 8 threads take "
         "offsets from a counter, unsorted; a limiter in the process at 10/s; 429 tried again, "
         "nothing else; one transaction an item. A second run begins again.",
         environment="looker-sdk",

@@ -36,7 +36,7 @@ PEERS = (
     Peer(
         "plain script",
         "Ten threads, `requests` with urllib3's retries, the stock pyrate-limiter bucket at 10/s, "
-        "a Parquet file per hundred pages. It must be told the newest id.",
+        "a Parquet file per hundred pages. It needs the newest id as an argument.",
         packages=("pyrate-limiter", "pyarrow"),
         script="plain_script.py",
     ),

@@ -107,7 +107,7 @@ def exchange(
     """Serve the wire format of Coinbase Exchange's market data, with generated trades.
 
     Stops at Ctrl-C. What it serves is decided by seed, product and --now: another start with
-    the same ones continues the same history, and growth begins anew. Counts are at
+    the same ones continues the same history; its growth starts again. Counts are at
     /_sim/stats, the settings at /_sim/settings.
     """
     given = {
@@ -307,7 +307,7 @@ def _numbers(option: str, given: list[str]) -> dict[str, float]:
 
 def _ended(stats: dict[str, Any]) -> str:
     statuses = ", ".join(f"{n} x {status}" for status, n in stats["by_status"].items())
-    return f"answered {stats['requests']} requests ({statuses or 'none'})"
+    return f"answered {counted(stats['requests'], 'request')} ({statuses or 'none'})"
 
 
 def _announcer(

@@ -1,10 +1,11 @@
-"""How a run reaches a Looker: parameters that every pipeline which asks one has."""
+"""How a run reaches a Looker, and what of it is meant: parameters that several pipelines have."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+import os
+from typing import Annotated, Any, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from headrace.pull.request import BLOCK_PREFIX, RATE
 from headrace.quota.config import OUTAGE_LIMIT_S
@@ -72,6 +73,47 @@ class LookerAccess(Parameters):
         from headrace.looker.client.connection import check_looker_url  # not for help
 
         return check_looker_url(value)
+
+
+MOST_WORKERS = 50
+
+
+def default_workers() -> int:
+    """Requests at once by default."""
+    return min(os.cpu_count() or 1, 8)
+
+
+class InFolders(LookerAccess):
+    """A Looker, some folders of it or all of it, and how many requests at once."""
+
+    folder_ids: Annotated[
+        tuple[str, ...],
+        about(
+            "Folder ids",
+            "Only dashboards and looks in these folders; empty for everything.",
+            ["5", "7"],
+        ),
+        Form(list[str], empty=[], flags=("--folder-id",)),
+    ] = ()
+    recursive: Annotated[
+        bool, about("And the folders below", "And in the folders below them.", True)
+    ] = False
+    workers: Annotated[
+        int,
+        Field(ge=1, le=MOST_WORKERS, default_factory=default_workers),
+        about("Requests at once", "Requests at once.", 8),
+    ]
+
+    @field_validator("folder_ids", mode="before")
+    @classmethod
+    def _split_ids(cls, value: Any) -> tuple[str, ...]:
+        return split_names(value)
+
+    @model_validator(mode="after")
+    def _below_which(self) -> Self:
+        if self.recursive and not self.folder_ids:
+            raise ValueError("recursive needs folder_ids: below which folders?")
+        return self
 
 
 def split_names(value: Any) -> tuple[str, ...]:

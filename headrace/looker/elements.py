@@ -1,8 +1,9 @@
-"""The elements of an answer that is an array, as they stand in it, byte for byte."""
+"""The elements of an answer that is an array: as they stand in it, byte for byte, or parsed."""
 
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import msgspec
 
@@ -21,6 +22,11 @@ def elements_of(body: bytes, about: str) -> list[bytes]:
         return [bytes(element) for element in _ELEMENTS.decode(body)]
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         return _slowly(body, about, error)
+
+
+def objects(value: Any) -> list[dict[str, Any]]:
+    """The objects of a parsed array; nothing if it is none."""
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
 def _slowly(body: bytes, about: str, error: Exception) -> list[bytes]:

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from headrace.looker.content import CONTENT
+from headrace.looker.elements import objects
 from headrace.looker.vault import Vault
 from headrace.looker.vault.items import id_text
 
@@ -35,13 +36,13 @@ def named_in(body: bytes) -> list[str]:
         fields = parsed if isinstance(parsed, dict) else {}
         namer = _Namer(fields.get("dashboard_elements"), fields.get("source_queries"))
     tiles = merged_queries_of({"dashboard_elements": namer.dashboard_elements})
-    sources = [id_text(source.get("query_id")) for source in _objects(namer.source_queries)]
+    sources = [id_text(source.get("query_id")) for source in objects(namer.source_queries)]
     return [item_id for item_id in dict.fromkeys((*tiles, *sources)) if item_id is not None]
 
 
 def merged_queries_of(dashboard: dict[str, Any]) -> list[str]:
     """Ids of the merged queries that the tiles of a dashboard show, each once."""
-    tiles = [merged_query_of(tile) for tile in _objects(dashboard.get("dashboard_elements"))]
+    tiles = [merged_query_of(tile) for tile in objects(dashboard.get("dashboard_elements"))]
     return [item_id for item_id in dict.fromkeys(tiles) if item_id is not None]
 
 
@@ -61,7 +62,3 @@ def named_ids(vault: Vault, type_: str) -> Iterator[str]:
             if item_id not in shown:
                 shown.add(item_id)
                 yield item_id
-
-
-def _objects(value: Any) -> list[dict[str, Any]]:
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []

@@ -212,6 +212,11 @@ _IDS = frozenset(
 )
 
 
+#: Made here: two threads that meet a type for the first time at once crash in msgspec. It keeps
+#: with a type what it learns of it, also for `convert`.
+_MET = [msgspec.json.Decoder(kind) for kind in (PartList, Manifest, LakeHead)]
+
+
 def as_payload(statement: msgspec.Struct) -> dict[str, Any]:
     """A statement as plain values of JSON, its ids as text; `from_payload` reads them."""
     payload: dict[str, Any] = _with_text_ids(msgspec.to_builtins(statement), as_text=False)

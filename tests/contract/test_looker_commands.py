@@ -313,7 +313,7 @@ def test_schedules_are_named_in_the_question_and_what_is_left_out_is_partial(
         assert "2 schedules and 3 alerts, of which those that are on will SEND" in asked[1]
         code, said = target.run(*target.server("restore", "--yes"))
         assert code == 4, said
-        assert "without tile 'Merged' rests on the merged query x, which is not there" in said
+        assert "without tile 'Merged' depends on the merged query x, which is not there" in said
         assert "left out: tile 'Merged'" in target.run("restore", "--failures")[1]
         assert not json.loads(other.library.body("scheduled_plan", "1") or b"")["enabled"]
     asked = desk.run(*desk.server("restore", "scheduled_plan"))

@@ -93,7 +93,7 @@ def test_conflicts_and_what_is_missing_end_with_their_own_code(desk: Desk) -> No
         ("explore", "model_1::explore_1")
     ]
     code, said = desk.run("2")
-    assert (code, "not there: explore model_1::explore_1, on which rests" in said) == (4, True)
+    assert (code, "not there: explore model_1::explore_1, on which depends" in said) == (4, True)
 
 
 def test_what_cannot_be_used_is_one_line(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -442,7 +442,7 @@ def test_a_merged_tile_that_a_vault_of_before_knows_nothing_of_is_left_out_by_na
             ]
             if tile["title"] == "Merged 1"
         ]
-        named = (f"tile 'Merged 1' rests on the merged query {merged}, which is not there",)
+        named = (f"tile 'Merged 1' depends on the merged query {merged}, which is not there",)
         done = restore(vault, client)
         assert done.failed == []
         assert done.status is Status.PARTIAL

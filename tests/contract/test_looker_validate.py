@@ -13,6 +13,7 @@ from support.restores import SMALL, client_of
 from headrace.looker.client import AccessRefused
 from headrace.looker.validate.report import Broken
 from headrace.looker.validate.validator import Queries, run_query, validation
+from headrace.quota import OutageError
 from headrace.sim.looker import SimulatedLooker
 from headrace.stopping import StopEvent
 
@@ -85,6 +86,32 @@ def test_a_refusal_is_broken_content_and_a_fault_of_the_server_is_not(
         outcome = run_query(client, second, row_limit=1)
         assert outcome.broken == []
         assert "403" in outcome.unsure
+
+
+def test_an_outage_ends_it_and_is_no_finding(sim: SimulatedLooker, tmp_path: Path) -> None:
+    with client_of(sim, tmp_path) as client:
+        (first, *_) = Queries(client, (), StopEvent()).all()
+
+    class Away:
+        def ask(self, *_: object) -> bytes:
+            raise OutageError("looker", 5.0, 5.0)
+
+    with pytest.raises(OutageError):
+        run_query(Away(), first, row_limit=1)
+
+
+def test_a_merged_query_that_is_gone_breaks_its_tile_alone(
+    sim: SimulatedLooker, tmp_path: Path
+) -> None:
+    with client_of(sim, tmp_path) as client:
+        before = Queries(client, (), StopEvent())
+        merged_and_others = len(before.all())
+        sim.add_fault("error,status=404,type=merge_query")
+        queries = Queries(client, (), StopEvent())
+        others = queries.all()
+        assert 0 < len(others) < merged_and_others
+        assert before.broken == []
+        assert [(b.type, b.id, b.part) for b in queries.broken] == [("dashboard", "1", "Merged 1")]
 
 
 def test_a_caller_who_may_not_validate_is_told(sim: SimulatedLooker, tmp_path: Path) -> None:

@@ -133,6 +133,26 @@ def test_a_block_is_tried_out(server: Server, hook: Hook, block: str) -> None:
     failed = server.command("alarms", "test", "--to", "webhook/closed", check=False)
     assert (failed.returncode, "Traceback" in failed.stderr) == (1, False)
     assert "webhook/closed did not send the message" in failed.stderr
+    # The address of a webhook is a secret, also where its server refuses it.
+    server.command("alarms", "webhook", "refused", f"{hook.url}/secret-path-404")
+    hook.status = 404
+    refused = server.command("alarms", "test", "--to", "webhook/refused", check=False)
+    hook.status = 200
+    assert (refused.returncode, "status 404" in refused.stderr) == (1, True), refused.stderr
+    assert "secret-path" not in refused.stderr
+
+
+def test_a_notification_that_does_not_arrive_is_no_success(server: Server) -> None:
+    """Prefect's blocks keep quiet about it unless they are asked not to."""
+    server.command("alarms", "slack", "unreachable", "https://hooks.slack.com/services/A/B/C")
+    nowhere = f"http://127.0.0.1:{free_port()}"
+    environment = {**server.environment, "HTTPS_PROXY": nowhere}
+    unreachable = Server(server.folder, environment, server.api_url)
+    words = ("alarms", "test", "--to", "slack-webhook/unreachable")
+    failed = unreachable.command(*words, check=False)
+    assert failed.returncode == 1, failed.stdout
+    assert "slack-webhook/unreachable did not send the message" in failed.stderr
+    assert "A/B/C" not in failed.stderr
 
 
 def test_an_alarm_goes_where_it_is_sent(server: Server, hook: Hook, block: str) -> None:

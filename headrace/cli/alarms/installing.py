@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+import httpx
 from prefect.automations import (
     AutomationCore,
     CallWebhook,
@@ -19,6 +20,7 @@ from prefect.automations import (
     Posture,
     SendNotification,
 )
+from prefect.blocks.abstract import NotificationBlock, NotificationError
 from prefect.blocks.core import Block
 from prefect.blocks.webhook import Webhook
 from prefect.client.orchestration import PrefectClient
@@ -33,6 +35,7 @@ from headrace.errors import ConfigurationError, HeadraceError
 #: The type of block that is called with a payload of ours; all others speak for themselves.
 _WEBHOOK = "webhook"
 _TAGS = ["headrace"]
+_REFUSED = "the service cannot be reached, or refused it"
 _OUR_FLOWS = {"prefect.resource.role": "flow", "prefect.resource.name": list(FLOWS)}
 
 
@@ -51,9 +54,9 @@ class NoSuchBlock(ConfigurationError):
 class MessageNotSent(HeadraceError):
     """A block did not send a message."""
 
-    def __init__(self, reference: str, error: Exception) -> None:
+    def __init__(self, reference: str, problem: str) -> None:
         super().__init__(
-            f"{reference} did not send the message: {error or type(error).__name__}",
+            f"{reference} did not send the message: {problem}",
             hint="Look at its address and at the way there; its command saves it again",
         )
         self.reference = reference
@@ -239,11 +242,20 @@ async def try_out(client: PrefectClient, to: str) -> None:
         if isinstance(block, Webhook):
             payload = {"alarm": "test", "subject": subject, "text": text, "event": "headrace.test"}
             answer = await block.call({**payload, "occurred": None, "run": None, "facts": {}})
-            answer.raise_for_status()
+            if answer.is_error:
+                raise MessageNotSent(to, f"status {answer.status_code}")
+        elif isinstance(block, NotificationBlock):
+            with block.raise_on_failure():
+                await block.notify(body=text, subject=subject)
         else:
-            await block.notify(body=text, subject=subject)
-    except Exception as error:  # each kind of block has its own
-        raise MessageNotSent(to, error) from error
+            raise ConfigurationError(
+                f"--to {to}: this kind of block sends no messages", hint="Name a webhook, or Slack"
+            )
+    except NotificationError as error:
+        # Mail says why. What others have logged may hold their address, which is a secret.
+        raise MessageNotSent(to, str(error) if isinstance(block, SmtpMail) else _REFUSED) from error
+    except httpx.HTTPError as error:
+        raise MessageNotSent(to, str(error) or type(error).__name__) from error
 
 
 def _installed(alarm: Alarm, automation: AutomationCore, outcome: str) -> InstalledAlarm:

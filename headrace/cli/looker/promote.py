@@ -82,9 +82,9 @@ def promote(
 ) -> None:
     """Promote a folder, with all below it, from one Looker to another (development to production).
 
-    The plan is shown first: what is created, changed, left alone, in conflict with what somebody
-    did there, and what is missing there. Logs in there with LOOKERSDK_TARGET_CLIENT_ID and
-    LOOKERSDK_TARGET_CLIENT_SECRET, or with the key of a Looker block.
+    The plan is shown first: what is created, changed, left alone, in conflict with a change
+    that was made there, and what is missing there. Logs in there with LOOKERSDK_TARGET_CLIENT_ID
+    and LOOKERSDK_TARGET_CLIENT_SECRET, or with the key of a Looker block.
     """
     check_looker(source)
     check_looker(target, _TARGET_PREFIX)
@@ -170,7 +170,7 @@ def _show_plan(plan: PromotionPlan, *, remove: bool) -> None:
     if rows:
         Console().print(table_of(rows))
     for missing in plan.missing:
-        rests = f", on which rests {one_line(', '.join(missing.needed_by), longest=200)}"
+        rests = f", on which depends {one_line(', '.join(missing.needed_by), longest=200)}"
         then = "" if missing.blocks else "; the caller becomes the owner"
         typer.echo(
             f"not there: {missing.kind} {one_line(missing.name)}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,23 +9,16 @@ from typing import Annotated, Any
 from pydantic import Field, field_validator, model_validator
 
 from headrace.lake.names import location_digest
-from headrace.looker.asking import LookerAccess, split_names
+from headrace.looker.asking import InFolders, split_names
 from headrace.looker.content import TYPES, content_of
 from headrace.paths import real_path
 from headrace.run.parameters import Form, about
-
-MOST_WORKERS = 50
 
 #: What is narrowed by folders, and what a narrowed run extracts unless types are named.
 IN_FOLDERS = ("folder", "look", "dashboard", "merge_query", "query")
 
 
-def default_workers() -> int:
-    """Requests at once by default."""
-    return min(os.cpu_count() or 1, 8)
-
-
-class ExtractRequest(LookerAccess):
+class ExtractRequest(InFolders):
     """An extraction.
 
     `types` are content types, each once, in the order of `headrace.looker.content.TYPES`.
@@ -42,18 +34,6 @@ class ExtractRequest(LookerAccess):
         ),
         Form(list[str], empty=[], flags=("--type", "-t")),
     ] = ()
-    folder_ids: Annotated[
-        tuple[str, ...],
-        about(
-            "Folder ids",
-            "Only dashboards and looks in these folders; empty for everything.",
-            ["5", "7"],
-        ),
-        Form(list[str], empty=[], flags=("--folder-id",)),
-    ] = ()
-    recursive: Annotated[
-        bool, about("And the folders below", "And in the folders below them.", True)
-    ] = False
     incremental: Annotated[
         bool,
         about(
@@ -74,11 +54,6 @@ class ExtractRequest(LookerAccess):
             True,
         ),
     ] = True
-    workers: Annotated[
-        int,
-        Field(ge=1, le=MOST_WORKERS, default_factory=default_workers),
-        about("Requests at once", "Requests at once.", 8),
-    ]
     batch_size: Annotated[
         int, Field(ge=1, le=5000), about("Items on a page", "Items on a page.", 100)
     ] = 100
@@ -91,7 +66,7 @@ class ExtractRequest(LookerAccess):
         Form(str, empty="", setting="looker_vault"),
     ]
 
-    @field_validator("types", "folder_ids", mode="before")
+    @field_validator("types", mode="before")
     @classmethod
     def _split(cls, value: Any) -> tuple[str, ...]:
         return split_names(value)
@@ -105,8 +80,6 @@ class ExtractRequest(LookerAccess):
 
     @model_validator(mode="after")
     def _consistent(self) -> ExtractRequest:
-        if self.recursive and not self.folder_ids:
-            raise ValueError("recursive needs folder_ids: below which folders?")
         if self.full and self.incremental:
             raise ValueError("full and incremental exclude each other")
         return self
@@ -140,6 +113,3 @@ def vault_lease(path: str | Path) -> str:
     One vault has one, however its path is spelled.
     """
     return f"looker/extract@{location_digest(str(real_path(path)))}"
-
-
-__all__ = ["IN_FOLDERS", "MOST_WORKERS", "ExtractRequest", "default_workers", "vault_lease"]

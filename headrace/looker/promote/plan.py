@@ -2,7 +2,7 @@
 
 An item that was promoted before is compared twice: what it is here with what it was when it was
 last promoted, and what it is there with what the promotion left behind. A change here alone is
-brought over. A change there is somebody's work: it is a conflict, and stays unless the caller says
+brought over. A change there was made by a user: it is a conflict, and stays unless the caller says
 that it may be overwritten.
 """
 
@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING
 
 from headrace.looker.client import NotFound
 from headrace.looker.content import content_of
+from headrace.looker.elements import objects
 from headrace.looker.exceptions import NotPromotable
 from headrace.looker.named import merged_queries_of
 from headrace.looker.promote.reading import Reading
 from headrace.looker.promote.references import Explores, Missing, Owners, explores_of, looks_of
 from headrace.looker.restore.api import Api
-from headrace.looker.restore.fields import Fields, essence, objects
+from headrace.looker.restore.fields import Fields, essence
 from headrace.looker.restore.plan import Step
 from headrace.looker.restore.state import Entry, RestoreState
 from headrace.looker.vault import Row, Vault, id_text
@@ -40,8 +41,8 @@ class Change(StrEnum):
     CHANGED = "changed"
     UNCHANGED = "unchanged"
     REMOVED = "removed"  # it was promoted and is not in the folder any more
-    CONFLICT = "conflict"  # somebody else's work is there
-    BLOCKED = "blocked"  # it rests on something that is not there
+    CONFLICT = "conflict"  # another user's work is there
+    BLOCKED = "blocked"  # it depends on something that is not there
     UNREAD = "unread"  # it did not come
 
 
@@ -61,7 +62,7 @@ class PlannedItem:
         new_id: of the item there; empty if there is none.
         why: in words; empty where there is nothing to say.
         step: of the restore.
-        taken: `new_id` is somebody else's item, which it replaces.
+        taken: `new_id` is an item that was not promoted, which it replaces.
     """
 
     type: str
@@ -383,10 +384,10 @@ class Planner:
             return replace(item, change=Change.CHANGED, why=why)
         return replace(item, change=Change.CONFLICT, why=why, step=None)
 
-    # -- what it rests on -----------------------------------------------------------------------
+    # -- what it depends on -----------------------------------------------------------------------
 
     def _lacking(self, type_: str, item_id: str, body: Fields) -> Iterator[str]:
-        """What it rests on that is not there, in words."""
+        """What it depends on that is not there, in words."""
         about = f"{type_} {item_id}"
         if any(each.kind == "folder" for each in self._missing.values()):
             yield "the folder that it would be in is not there"

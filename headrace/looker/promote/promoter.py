@@ -87,7 +87,7 @@ class Promoter:
         steps = [item.step for item in items.values() if item.step is not None]
         for step in with_named(self._vault, steps):
             if (item := items.get((step.type, step.id))) is not None:
-                # Until it is whole there, nobody can say that it was changed there.
+                # Until it is complete there, no comparison can show a user's change.
                 self._state.forget(mark_kind(item.type), item.id)
                 if item.taken:
                     self._state.record(

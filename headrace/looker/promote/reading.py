@@ -45,7 +45,7 @@ def read_folder(
 
     Raises:
         UnknownFolder: there is none of that id.
-        FolderNotRead: a listing did not come as a whole, so that nobody knows what is in there.
+        FolderNotRead: a listing did not come as a whole: what the folder holds is not known.
         OutageError: the Looker was away for too long.
         Stopped: the process was asked to stop.
     """

@@ -1,4 +1,4 @@
-"""What content rests on that does not come with it, and whether the other Looker has it."""
+"""What content depends on that does not come with it, and whether the other Looker has it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from urllib.parse import quote
 
 from headrace.looker.client import AccessRefused, NotFound
 from headrace.looker.content import content_of
+from headrace.looker.elements import objects
 from headrace.looker.named import merged_queries_of
 from headrace.looker.restore.api import Api
-from headrace.looker.restore.fields import Fields, objects
+from headrace.looker.restore.fields import Fields
 from headrace.looker.vault import NotInVault, Vault, id_text
 
 #: A model and an explore of it.
@@ -21,12 +22,12 @@ Explore = tuple[str, str]
 
 @dataclass(slots=True)
 class Missing:
-    """What the other Looker does not have, and which items rest on it.
+    """What the other Looker does not have, and which items depend on it.
 
     Args:
         kind: folder, model, explore, connection, look or user.
         name: of it, as people know it.
-        needed_by: items as `TYPE ID`; empty where everything rests on it.
+        needed_by: items as `TYPE ID`; empty where everything depends on it.
         blocks: whether these items cannot be promoted without it.
     """
 

@@ -1,12 +1,12 @@
-"""Who belongs where and may see what: read at the target, compared, and set where it differs.
+"""Memberships, attribute values and access: read at the target, compared, set where they differ.
 
 Such an item is never made: it is there with the group, the user, the attribute or the folder that
 it is about. Setting it again is harmless, so that a killed run simply begins the item again.
 
 Into the Looker that the vault is of, it becomes what the vault holds. Into another one, memberships
 of groups, roles and values are only added to and changed, since others may have been there before;
-access to a folder becomes what the vault holds there as well: whoever sees more than that sees what
-was not meant for them.
+access to a folder becomes what the vault holds there as well: an extra entry would show content to
+users for whom it was not meant.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ import json
 from collections.abc import Callable, Mapping
 
 from headrace.looker.content import escaped
+from headrace.looker.elements import objects
 from headrace.looker.exceptions import NotRestorable
 from headrace.looker.restore import attributes
-from headrace.looker.restore.fields import Fields, objects
+from headrace.looker.restore.fields import Fields
 from headrace.looker.restore.target import Synced, Target
 from headrace.looker.vault import id_text
 from headrace.looker.vault.secrets import without_secrets
@@ -125,7 +126,7 @@ def _set_access(target: Target, metadata: str, there: Fields, body: Fields) -> b
         sent = {"content_metadata_id": metadata, "permission_type": wanted[type_, who]}
         target.api.put("POST", path, {**sent, f"{type_}_id": who})
         changed = True
-    for entry_id in surplus:  # last, so that nobody is locked out on the way
+    for entry_id in surplus:  # last, so that no user loses access on the way
         target.api.delete(f"{path}/{escaped(entry_id)}")
         changed = True
     return changed

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from headrace.looker.content import escaped
-from headrace.looker.restore.fields import Fields, objects
+from headrace.looker.elements import objects
+from headrace.looker.restore.fields import Fields
 from headrace.looker.restore.target import Synced, Target
 
 #: System attributes whose values are the user's own fields.

@@ -13,8 +13,10 @@ restored again and again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
+
+from headrace.looker.elements import objects
 
 Fields = dict[str, Any]
 
@@ -279,9 +281,3 @@ def ordered(parts: Any, order: Any) -> list[Fields]:
     found = [part for part in objects(parts) if not part.get("deleted_at")]
     rank = {str(part_id): at for at, part_id in enumerate(order or ())}
     return sorted(found, key=lambda part: rank.get(str(part.get("id")), len(rank)))
-
-
-def objects(value: Any) -> list[Fields]:
-    """The objects of an array; nothing if it is none."""
-    elements: Iterable[Any] = value if isinstance(value, list) else ()
-    return [each for each in elements if isinstance(each, dict)]

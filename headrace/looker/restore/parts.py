@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from headrace.looker.elements import objects
 from headrace.looker.named import merged_query_of
 from headrace.looker.restore.api import Api, id_from_answer
 from headrace.looker.restore.fields import (
     LEFT_OUT,
     Fields,
     components,
-    objects,
     ordered,
     places,
     to_send,
@@ -80,7 +80,7 @@ class Parts:
         tiles: dict[str, str] = {}
         for part in objects(body.get("dashboard_elements")):
             if (why := self._cannot_be_made(part)) is not None:
-                self._leave_out(f"tile {_title(part)!r} rests on {why}")
+                self._leave_out(f"tile {_title(part)!r} depends on {why}")
             else:
                 tile = tiles[str(part.get("id"))] = self._element(new_id, part, filters)
                 self._ids.note_tile(str(part.get("id")), tile)
@@ -104,7 +104,7 @@ class Parts:
                 self._api.write("POST", "/board_items", "board_item", sent)
 
     def _cannot_be_made(self, part: Fields) -> str | None:
-        """What a tile rests on that only the Looker that it comes from knows; None if nothing."""
+        """What a tile depends on that only the Looker that it comes from knows; None if nothing."""
         if self._ids.same:
             return None
         maker = part.get("result_maker") or {}

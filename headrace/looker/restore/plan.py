@@ -67,7 +67,7 @@ def plan(
 
 
 def with_named(vault: Vault, steps: Sequence[Step]) -> list[Step]:
-    """With the queries and merged queries that dashboards rest on, as far as the vault has them."""
+    """With the queries and merged queries of dashboards, as far as the vault has them."""
     known = {(step.type, step.id) for step in steps}
     found: list[Step] = []
     for type_ in ("merge_query", "query"):

@@ -92,7 +92,7 @@ class Writer:
 
         Raises:
             NeedsAnother: something that it refers to is not there.
-            NotRestorable: what it rests on is not in any body.
+            NotRestorable: what it depends on is not in any body.
         """
         self._parts.check(body)
         fields = to_send(type_, body)

@@ -6,26 +6,13 @@ from typing import Annotated, Any
 
 from pydantic import Field, field_validator, model_validator
 
-from headrace.looker.asking import LookerAccess, split_names
-from headrace.looker.extract.request import MOST_WORKERS, default_workers
+from headrace.looker.asking import InFolders, split_names
 from headrace.run.parameters import Form, about
 
 
-class ValidateRequest(LookerAccess):
+class ValidateRequest(InFolders):
     """A validation of the content of a Looker, or of what lies in some folders."""
 
-    folder_ids: Annotated[
-        tuple[str, ...],
-        about(
-            "Folder ids",
-            "Only looks and dashboards in these folders; empty for everything.",
-            ["5", "7"],
-        ),
-        Form(list[str], empty=[], flags=("--folder-id",)),
-    ] = ()
-    recursive: Annotated[
-        bool, about("And the folders below", "And in the folders below them.", True)
-    ] = False
     projects: Annotated[
         tuple[str, ...],
         about(
@@ -46,21 +33,14 @@ class ValidateRequest(LookerAccess):
     row_limit: Annotated[
         int, Field(ge=1, le=5000), about("Rows of a query", "Rows that each query may give.", 1)
     ] = 1
-    workers: Annotated[
-        int,
-        Field(ge=1, le=MOST_WORKERS, default_factory=default_workers),
-        about("Requests at once", "Queries at once.", 8),
-    ]
 
-    @field_validator("folder_ids", "projects", mode="before")
+    @field_validator("projects", mode="before")
     @classmethod
     def _split(cls, value: Any) -> tuple[str, ...]:
         return split_names(value)
 
     @model_validator(mode="after")
     def _consistent(self) -> ValidateRequest:
-        if self.recursive and not self.folder_ids:
-            raise ValueError("recursive needs folder_ids: below which folders?")
         if self.run_queries and self.projects:
             raise ValueError("queries are run by folder_ids, not by projects: leave one of them")
         return self

@@ -7,16 +7,18 @@ a query that is right by the LookML and wrong in SQL is found only by running it
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from headrace.errors import HeadraceError
 from headrace.looker.client import Call, NotFound
 from headrace.looker.content import content_of
+from headrace.looker.elements import objects
 from headrace.looker.named import merged_query_of
 from headrace.looker.validate.report import Broken
 from headrace.looker.vault import id_text
+from headrace.quota import OutageError
 from headrace.stopping import StopEvent, Stopped
 from headrace.wire.exceptions import BadAnswer, PermanentError, RequestRefused
 
@@ -61,7 +63,7 @@ def validation(
     call = Call("the content validation", "content_validation")
     answer = _object(client.ask("/content_validation", given, call), call.about)
     totals = {kind: int(answer.get(name) or 0) for kind, name in _TOTALS.items()}
-    found = [broken for each in _objects(answer.get("content_with_errors")) for broken in _of(each)]
+    found = [broken for each in objects(answer.get("content_with_errors")) for broken in _of(each)]
     return totals, found
 
 
@@ -82,7 +84,7 @@ def _of(error: Fields) -> Iterator[Broken]:
         folder=_text(folder, "name") if isinstance(folder, dict) else "",
         message="",
     )
-    for each in _objects(error.get("errors")):
+    for each in objects(error.get("errors")):
         yield replace(
             piece,
             message=str(each.get("message") or "it is broken"),
@@ -94,7 +96,7 @@ def _of(error: Fields) -> Iterator[Broken]:
 
 @dataclass(slots=True)
 class Query:
-    """A query to run, and the content that rests on it.
+    """A query to run, and the content that depends on it.
 
     Args:
         path: that runs it, below /api/4.0.
@@ -110,7 +112,7 @@ class QueryOutcome:
     """What came of a query.
 
     Args:
-        broken: a message for each piece of content that rests on it.
+        broken: a message for each piece of content that depends on it.
         unsure: why nothing can be said; empty if something can.
     """
 
@@ -119,16 +121,20 @@ class QueryOutcome:
 
 
 class Queries:
-    """The queries of looks and dashboards, each once, whatever rests on it.
+    """The queries of looks and dashboards, each once, whatever depends on it.
 
     Args:
         client: of the Looker.
         folders: only those in these folders; empty for all.
         stop: looked at before each page.
+
+    Attributes:
+        broken: tiles of which the merged query is gone.
     """
 
     def __init__(self, client: LookerClient, folders: Sequence[str], stop: StopEvent) -> None:
         self._client, self._folders, self._stop = client, folders, stop
+        self.broken: list[Broken] = []
         self._merged: dict[str, list[str]] = {}
 
     def all(self) -> list[Query]:
@@ -159,9 +165,14 @@ class Queries:
             if (query_id := id_text(body.get("query_id"))) is not None:
                 yield query_id, piece
             return
-        for tile in _objects(body.get("dashboard_elements")):
+        for tile in objects(body.get("dashboard_elements")):
             about = replace(piece, part=_text(tile, "title", "title_text", "id"))
-            for query_id in self._of_tile(tile):
+            try:
+                query_ids = self._of_tile(tile)
+            except NotFound as gone:
+                self.broken.append(replace(about, message=str(gone)))
+                continue
+            for query_id in query_ids:
                 yield query_id, about
 
     def _of_tile(self, tile: Fields) -> list[str]:
@@ -169,7 +180,7 @@ class Queries:
         if merged is not None:
             if merged not in self._merged:
                 body = _object(self._client.item("merge_query", merged), f"merge_query {merged}")
-                sources = _objects(body.get("source_queries"))
+                sources = objects(body.get("source_queries"))
                 ids = [id_text(source.get("query_id")) for source in sources]
                 self._merged[merged] = [query_id for query_id in ids if query_id is not None]
             return self._merged[merged]
@@ -194,7 +205,7 @@ class Queries:
                     fields=_LISTED[type_],
                     params={"deleted": "false", **narrowed},
                 )
-                bodies = _objects(json.loads(page))
+                bodies = objects(json.loads(page))
                 yield from bodies
                 start += len(bodies)
                 # A server may give less than it is asked for: only nothing is the end.
@@ -210,12 +221,13 @@ def run_query(client: LookerClient, query: Query, *, row_limit: int) -> QueryOut
 
     Raises:
         Stopped: the process was asked to stop.
+        OutageError: the Looker was away for too long; so it is for all queries.
     """
     limits = {"limit": str(row_limit), "cache": "false"}
     call = Call(f"the query of {query.about[0].type} {query.about[0].id}", "query")
     try:
         message = _error_in(client.ask(query.path, limits, call))
-    except Stopped:
+    except (Stopped, OutageError):
         raise
     except (NotFound, RequestRefused) as refusal:
         message = str(refusal)
@@ -234,7 +246,7 @@ def _error_in(answer: bytes) -> str:
         rows = json.loads(answer)
     except ValueError as error:
         raise BadAnswer("the result is no JSON", product="a query", status=200) from error
-    errors = [row["looker_error"] for row in _objects(rows) if "looker_error" in row]
+    errors = [row["looker_error"] for row in objects(rows) if "looker_error" in row]
     return str(errors[0]) if errors else ""
 
 
@@ -246,11 +258,6 @@ def _object(body: bytes, about: str) -> Fields:
     if not isinstance(found, dict):
         raise BadAnswer("the answer is no object", product=about, status=200)
     return found
-
-
-def _objects(value: Any) -> list[Fields]:
-    elements: Iterable[Any] = value if isinstance(value, list) else ()
-    return [each for each in elements if isinstance(each, dict)]
 
 
 def _text(fields: Mapping[str, Any], *names: str) -> str:

@@ -1,4 +1,4 @@
-"""What a vault never holds, whoever hands it over: what Looker itself treats as a secret.
+"""What a vault never holds, from whichever caller: what Looker itself treats as a secret.
 
 Looker does not serve passwords and certificates, and blanks values of hidden user attributes. This
 is the second lock on the same door: a body is kept to the byte unless there is something to remove.
@@ -17,7 +17,7 @@ _Body = dict[str, Any]
 
 
 def without_secrets(type_: str, body: bytes) -> bytes:
-    """`body`, byte for byte; written anew, without them, if it holds secrets."""
+    """`body`, byte for byte; encoded again without them if it holds secrets."""
     remove = _REMOVERS.get(type_)
     if remove is None:
         return body

@@ -27,7 +27,7 @@ from headrace.lake import Lake, RawLake, open_lake
 from headrace.lake.exceptions import ObjectMissing
 from headrace.lake.parts import Part
 from headrace.stopping import StopEvent
-from headrace.unified import taking
+from headrace.unified import output, taking
 from headrace.unified.contents import content_of
 from headrace.unified.exceptions import RowsDiffer
 from headrace.unified.rows import Unified
@@ -271,6 +271,44 @@ def test_months_far_apart_and_out_of_order_need_few_open_files(
     assert table_rows(lake) == expected_rows(transformer.raw)
     files = transformer.tables.trades.snapshot().files()
     assert len(files) == len({file.month for file in files})
+
+
+def test_the_file_of_a_month_that_is_over_is_closed_before_the_end(
+    transformer: Transformer, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where a trade of that month comes late: it has a file of its own until a compaction."""
+    monkeypatch.setattr(output, "GROUP_ROWS", 2_000)
+    january, february = datetime(2024, 1, 31, tzinfo=UTC), datetime(2024, 2, 1, tzinfo=UTC)
+    months = [january, *[february] * 3, january]
+    for number, when in enumerate(months):
+        ids = range(1 + 1_000 * number, 1_001 + 1_000 * number)
+        put(
+            transformer.raw,
+            ids.start,
+            ids.stop - 1,
+            raw_rows(*({"trade_id": n, "time": when} for n in ids)),
+        )
+    open_months: list[set[str]] = []
+    write = output.Output.write
+
+    def watched(self: output.Output, piece: output.Piece) -> None:
+        write(self, piece)
+        # What is closed ends with a footer; the magic word alone begins every file.
+        unfinished = [path for path in data_files(lake) if b"PAR1" not in path.read_bytes()[4:]]
+        open_months.append({path.parent.name for path in unfinished})
+
+    monkeypatch.setattr(output.Output, "write", watched)
+    transform(transformer)
+    assert open_months == [
+        {"month=2024-01"},
+        {"month=2024-01", "month=2024-02"},
+        {"month=2024-02"},
+        {"month=2024-02"},
+        {"month=2024-01", "month=2024-02"},
+    ]
+    assert table_rows(lake) == expected_rows(transformer.raw)
+    files = [file.month for file in transformer.tables.trades.snapshot().files()]
+    assert sorted(files) == ["2024-01", "2024-01", "2024-02"]
 
 
 def test_a_large_product_is_committed_in_pieces(lake: Lake) -> None:
