@@ -59,7 +59,7 @@ def test_the_command_says_where_it_is_and_stops_at_a_signal(started: list[Runnin
     assert "http://127.0.0.1:" in where
     port = int(where.split("http://127.0.0.1:")[1].split()[0])
     assert get(port, "/products/BTC-USD/trades")[0] == 200
-    assert started[0].end(signal.SIGTERM) == (0, "answered 1 requests (1 x 200)\n", "")
+    assert started[0].end(signal.SIGTERM) == (0, "answered 1 request (1 x 200)\n", "")
 
 
 def test_the_command_takes_a_rehearsal(started: list[Running], tmp_path: Path) -> None:
