@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from bench.machine import machine_state, save
-from headrace.sot.gen import StreamSpec, generate
 from headrace.sot.output import WRITERS
+from headrace.sot.sample_records import StreamSpec, generate
 from headrace.sot.sources.reading import Format
 
 SMALL, LARGE = 300, 1700

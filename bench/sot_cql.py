@@ -20,8 +20,8 @@ from uuid import uuid4
 from bench.machine import machine_state, save
 from headrace.sot.cql import open_cql
 from headrace.sot.frames import STREAM_MAGIC, join
-from headrace.sot.gen import StreamSpec, generate
 from headrace.sot.recover import recover
+from headrace.sot.sample_records import StreamSpec, generate
 from headrace.sot.sources.places import find_places
 from headrace.sot.sources.reading import read_places
 from headrace.sot.verify import verify_store

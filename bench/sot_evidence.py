@@ -25,8 +25,8 @@ from headrace.sot.chain import follow
 from headrace.sot.embedded.store import EmbeddedStore
 from headrace.sot.encoding import FRAME_ROUTE, HEADER, LENGTH_BYTES
 from headrace.sot.frames import STREAM_MAGIC, Chunk, frame
-from headrace.sot.gen import StreamSpec, generate
 from headrace.sot.reading import read_frames
+from headrace.sot.sample_records import StreamSpec, generate
 from headrace.sot.sources.places import find_places
 from headrace.sot.sources.reading import read_places
 from headrace.sot.store import Batch, Outcome

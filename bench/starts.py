@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.machine import machine_state, save
-from headrace.cli.exits import Exit
+from headrace.cli.exit_codes import Exit
 from headrace.sim import SimulatedExchangeProcess, TokenBucket
 
 SPELLINGS = ("btc-usd", "BTC-USD", "btc-usd", "BTC-USD", "Btc-Usd")

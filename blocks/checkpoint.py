@@ -17,7 +17,7 @@ from prefect.client.schemas.objects import BlockDocument
 from prefect.exceptions import ObjectNotFound
 from pydantic import Field
 
-from blocks.documents import Documents, client_for
+from blocks.versioned_documents import Documents, client_for
 from headrace.lake.names import location_digest
 from headrace.pull.checkpoints import Checkpoint, read_checkpoint
 from headrace.pull.exceptions import CheckpointUnreadable

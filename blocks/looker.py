@@ -7,7 +7,7 @@ from typing import Any
 from prefect.blocks.core import Block
 from pydantic import Field, SecretStr
 
-from blocks.documents import Documents
+from blocks.versioned_documents import Documents
 from headrace.lake.names import location_digest
 from headrace.looker.client import LookerConnection
 from headrace.looker.client.connection import DEFAULT_TIMEOUTS

@@ -17,7 +17,7 @@ from headrace.quota import (
     open_key_pool,
     parse_rates,
 )
-from headrace.quota.place import Place, QuotaServer, read_server
+from headrace.quota.location import Place, QuotaServer, read_server
 
 
 class Quota(Block):

@@ -19,7 +19,7 @@ from headrace.looker.client import LookerConnection, connection_from_environment
 from headrace.looker.client.connection import PREFIX
 from headrace.pull.request import BLOCK_PREFIX
 from headrace.quota import PoolKey, parse_rates
-from headrace.quota.place import Place
+from headrace.quota.location import Place
 from headrace.settings import Settings, load_settings
 
 _LOOKER_COOLDOWN_S = 30.0

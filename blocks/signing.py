@@ -9,7 +9,7 @@ from typing import Any
 from prefect.blocks.core import Block
 from pydantic import Field, SecretStr
 
-from blocks.documents import Documents
+from blocks.versioned_documents import Documents
 from headrace.evidence.exceptions import KeyUnusable
 from headrace.evidence.keys import KeyList, SigningKey, read_key_list
 

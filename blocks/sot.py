@@ -8,11 +8,11 @@ from typing import Any
 from prefect.blocks.core import Block
 from pydantic import Field, SecretStr
 
-from blocks.documents import Documents
+from blocks.versioned_documents import Documents
 from headrace.extras import import_with
 from headrace.lake.names import location_digest
+from headrace.sot.acknowledged_heads import HeadsUnreadable, KeptHeads, read_heads
 from headrace.sot.chain import Position
-from headrace.sot.heads import HeadsUnreadable, KeptHeads, read_heads
 from headrace.sot.opening import CQL_SCHEME, open_store
 from headrace.sot.store import SotStore
 from headrace.stopping import STOP, StopEvent

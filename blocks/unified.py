@@ -11,7 +11,7 @@ from typing import Any
 from prefect.blocks.core import Block
 from pydantic import Field
 
-from blocks.documents import Documents
+from blocks.versioned_documents import Documents
 from headrace.lake.names import location_digest
 from headrace.stopping import STOP, StopEvent
 

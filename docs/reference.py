@@ -20,7 +20,7 @@ from typer.main import get_command
 
 import flows
 from headrace.cli.alarms.catalogue import ALARMS, in_words
-from headrace.cli.exits import Exit
+from headrace.cli.exit_codes import Exit
 from headrace.cli.main import app
 from headrace.metrics import CATALOGUE
 from headrace.settings import Settings

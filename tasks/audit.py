@@ -31,11 +31,11 @@ from headrace.run.report import Status, combined
 from headrace.stopping import Stopped
 from tasks import kernel
 from tasks.audit_run import Audit
+from tasks.bounded_map import map_in_waves, thread_pool
 from tasks.events import emit_gaps
 from tasks.kernel import find_run
 from tasks.prefect_defaults import task
 from tasks.pull import pull_products
-from tasks.waves import map_in_waves, thread_pool
 
 
 @task(

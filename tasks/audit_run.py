@@ -14,7 +14,7 @@ from headrace.audit.request import AuditRequest
 from headrace.audit.signing import Signing
 from headrace.evidence.keys import SigningKey, signing_key
 from headrace.lake import RawLake
-from headrace.lake.answers import Answer
+from headrace.lake.answer_evidence import Answer
 from headrace.manifests.anchored import AnchorReport, hold_against
 from headrace.manifests.chain import opening as opening_statements
 from headrace.manifests.chain import sealing

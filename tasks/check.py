@@ -37,6 +37,7 @@ from headrace.unified.exceptions import (
     TableUnreachable,
 )
 from tasks import kernel
+from tasks.bounded_map import map_in_waves, thread_pool
 from tasks.events import emit_breaches
 from tasks.kernel import (
     PipelineRun,
@@ -48,7 +49,6 @@ from tasks.kernel import (
 )
 from tasks.prefect_defaults import task
 from tasks.pull_run import Run as PullRun
-from tasks.waves import map_in_waves, thread_pool
 
 
 @dataclass(kw_only=True)

@@ -12,7 +12,7 @@ from typing import Any
 from prefect.client.schemas import State
 from prefect.states import Completed, Failed
 
-from headrace.looker.content import in_stages
+from headrace.looker.content_types import in_stages
 from headrace.looker.exceptions import CheckpointUnusable
 from headrace.looker.extract.context import Piece, ending_of
 from headrace.looker.extract.job import TypeJob
@@ -21,11 +21,11 @@ from headrace.pull.exceptions import CheckpointNotSaved
 from headrace.run.report import Status, combined
 from headrace.stopping import Stopped
 from tasks import kernel
+from tasks.bounded_map import map_in_waves, thread_pool
 from tasks.events import emit_if_incomplete
 from tasks.kernel import ProgressArtifact, find_run
 from tasks.looker_run import Extraction
 from tasks.prefect_defaults import task
-from tasks.waves import map_in_waves, thread_pool
 
 log = logging.getLogger(__name__)
 

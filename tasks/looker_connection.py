@@ -7,8 +7,8 @@ from urllib.parse import urlsplit
 from blocks.quota import Quota
 from blocks.resolve import looker_of, looker_quota_of, quota_place
 from headrace.logs import hide
-from headrace.looker.asking import LookerAccess
 from headrace.looker.client import LookerClient, LookerConnection, open_client
+from headrace.looker.common_parameters import LookerAccess
 from headrace.quota import Gate
 from headrace.stopping import StopEvent
 from tasks.events import emit_breaker_change, emit_slowdown

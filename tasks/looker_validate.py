@@ -21,11 +21,11 @@ from headrace.run.progress import StepProgress
 from headrace.run.report import Status
 from headrace.stopping import Ending, Stopped
 from tasks import kernel
+from tasks.bounded_map import map_in_waves, thread_pool
 from tasks.events import emit_if_broken
 from tasks.kernel import ProgressArtifact, QuotaRun, announce, find_run, opening, registered
 from tasks.looker_connection import connect, connection_of
 from tasks.prefect_defaults import task
-from tasks.waves import map_in_waves, thread_pool
 
 #: Queries of one task run.
 _AT_ONCE = 10

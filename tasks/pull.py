@@ -20,12 +20,12 @@ from headrace.pull.job import ProductJob
 from headrace.pull.report import ChunkReceipt, PlanReceipt, ProductReceipt, log_product
 from headrace.run.report import Status
 from headrace.stopping import Stopped
+from tasks.bounded_map import Ended, map_in_waves, thread_pool
 from tasks.events import emit_if_up_to_date
 from tasks.kernel import ProgressArtifact, announce
 from tasks.prefect_defaults import task
 from tasks.pull_run import Run, run_of
 from tasks.spread import spread_ids, spread_products
-from tasks.waves import Ended, map_in_waves, thread_pool
 
 log = logging.getLogger(__name__)
 

@@ -16,8 +16,8 @@ from headrace.run.report import Status
 from headrace.settings import Settings
 from headrace.unified.report import TransformReport
 from tasks import kernel
-from tasks.children import leave_report
-from tasks.lake_page import publish_page
+from tasks.child_runs import leave_report
+from tasks.lake_report import publish_page
 from tasks.pull_run import Run
 
 

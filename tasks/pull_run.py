@@ -25,19 +25,19 @@ from headrace.products.choice import Chosen, to_fetch
 from headrace.pull.checkpoints import CheckpointStore
 from headrace.pull.job import ProductJob, pull_progress
 from headrace.pull.ledger import EXCHANGE, Listener
-from headrace.pull.memory import MemoryBudget
+from headrace.pull.memory_budget import MemoryBudget
 from headrace.pull.metrics import PullMetrics
 from headrace.pull.product_leases import ProductLeases
 from headrace.pull.report import PartEnd, ProductReceipt
 from headrace.pull.request import MAX_IN_FLIGHT, PullRequest
 from headrace.pull.spread import CheckpointsOfRange, PartRequest
 from headrace.quota import Gate, KeyPool, PoolKey
-from headrace.quota.place import Place
+from headrace.quota.location import Place
 from headrace.run.progress import RunProgress
 from headrace.run.report import Costs
 from headrace.stopping import StopEvent
 from headrace.wire.transport import quota_name
-from tasks.children import part_deployment
+from tasks.child_runs import part_deployment
 from tasks.events import emit_and_log, emit_breaker_change, emit_slowdown
 from tasks.kernel import QuotaRun, find_run, opening, registered
 

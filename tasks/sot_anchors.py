@@ -10,10 +10,10 @@ from blocks.resolve import signing_key_of
 from headrace.errors import ConfigurationError
 from headrace.evidence.keys import KeyList, SigningKey, signing_key
 from headrace.settings import load_settings
-from headrace.sot.anchors.comparing import Comparison, Kept, PlaceReport, keep_head, stamped_bytes
+from headrace.sot.anchors.compare import Comparison, Kept, PlaceReport, keep_head, stamped_bytes
 from headrace.sot.anchors.exceptions import StampRefused
 from headrace.sot.anchors.places import AnchorPlace, open_places
-from headrace.sot.anchors.stamps import (
+from headrace.sot.anchors.timestamps import (
     Stamp,
     check_authority,
     check_stamp,

@@ -14,18 +14,18 @@ from headrace.amounts import counted
 from headrace.errors import HeadraceError
 from headrace.lake.s3_settings import s3_from_environment
 from headrace.pull.exceptions import CheckpointNotSaved
+from headrace.sot.acknowledged_heads import HeadsUnreadable
 from headrace.sot.chain import Position
-from headrace.sot.heads import HeadsUnreadable
 from headrace.sot.requests import WriteRequest
 from headrace.sot.sources.places import find_places
 from headrace.sot.sources.reading import Format, read_places
 from headrace.sot.writing.messages import Ack
 from headrace.sot.writing.options import WriteOptions, shard_of
 from headrace.sot.writing.write import WriteReport, write_stream
+from tasks.bounded_map import map_in_waves, thread_pool
 from tasks.kernel import ProgressArtifact
 from tasks.prefect_defaults import task
 from tasks.sot_run import SotRun
-from tasks.waves import map_in_waves, thread_pool
 
 log = logging.getLogger(__name__)
 

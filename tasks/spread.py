@@ -14,7 +14,7 @@ from headrace.pull.report import Part, PartEnd, ProductReceipt
 from headrace.pull.spread import PartRequest, lease_of_part, ranges_of, request_of, sets_of
 from headrace.run.report import Status
 from headrace.stopping import StopEvent, Stopped
-from tasks.children import Children
+from tasks.child_runs import Children
 from tasks.kernel import ProgressArtifact, announce
 from tasks.pull_run import Run
 

@@ -32,11 +32,11 @@ from headrace.unified.table import UNIFIED_ROOT
 from headrace.unified.taking import COMMIT_ROWS
 from headrace.unified.transforming import Prepared, with_change
 from tasks import kernel
-from tasks.lake_page import publish_page
+from tasks.bounded_map import map_in_waves
+from tasks.lake_report import publish_page
 from tasks.prefect_defaults import task
 from tasks.pull_run import Run as PullRun
 from tasks.transform_run import Order, Transform, made_transform, transformer_of
-from tasks.waves import map_in_waves
 
 log = logging.getLogger(__name__)
 

@@ -23,6 +23,7 @@ from headrace.stopping import StopEvent
 from headrace.unified.report import ProductTransform
 from headrace.unified.request import TransformRequest
 from headrace.unified.transforming import Transformer
+from tasks.bounded_map import task_pool
 from tasks.kernel import (
     PipelineRun,
     ProgressArtifact,
@@ -31,7 +32,6 @@ from tasks.kernel import (
     opening,
     registered,
 )
-from tasks.waves import task_pool
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,8 @@ from pathlib import Path
 from uuid import uuid4
 
 from headrace.leases import LeaseHeld, LeaseLost, hold, open_leases
-from headrace.leases.machine import Liveness, ThisMachine
 from headrace.leases.model import Process
+from headrace.leases.this_machine import Liveness, ThisMachine
 
 NAME = "coinbase/BTC-USD"
 TTL_S = 5.0

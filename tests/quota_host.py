@@ -19,7 +19,7 @@ from pydantic import SecretStr
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from headrace.quota import Gate, PermitTimeout, QuotaConfig, open_gate
-from headrace.quota.place import read_server
+from headrace.quota.location import read_server
 
 THREADS = 4
 

@@ -15,8 +15,8 @@ from bench.peers.environments import PROJECT, SCRIPTS
 from bench.peers.job import HEADRACE, Figures, Peer, Prefect, ended_well
 from bench.peers.measure import Program, Used
 from headrace.sot.encoding import FRAME_ROUTE, LENGTH_BYTES
-from headrace.sot.gen import StreamSpec, generate
 from headrace.sot.output import write_frames
+from headrace.sot.sample_records import StreamSpec, generate
 
 RECORDS, SHORT_RECORDS = 500_000, 60_000
 #: What peers with a sync for each record get.

@@ -12,7 +12,7 @@ from typing import Any
 from bench.peers.environments import PROJECT
 from bench.peers.job import Figures, Peer, Prefect, ended_well
 from bench.peers.measure import Program, Used
-from headrace.sim.child import ChildServer
+from headrace.sim.process import ChildServer
 
 _LONGEST_S = 1800.0
 

@@ -18,7 +18,7 @@ from pydantic import SecretStr
 from bench.quota.fleet import Want, run
 from bench.quota.worker import SERVER
 from headrace.quota import Lane, QuotaConfig, open_gate, parse_rates
-from headrace.quota.place import Place, QuotaServer, read_server
+from headrace.quota.location import Place, QuotaServer, read_server
 from headrace.quota.selftest import excess, jain, percentile, used_share
 from headrace.quota.status import reset_quota
 from tests.support.postgres import running_postgres

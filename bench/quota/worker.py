@@ -29,7 +29,7 @@ def headrace(folder: Path, rates: str, lane: str) -> Acquire:
 
     from headrace.quota import Lane, QuotaConfig, open_gate, parse_rates
     from headrace.quota.bucket import SlotLimiter
-    from headrace.quota.place import read_server
+    from headrace.quota.location import read_server
 
     url = os.environ.get(SERVER)
     place = read_server(SecretStr(url)) if url else folder

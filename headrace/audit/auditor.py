@@ -21,7 +21,7 @@ from headrace.audit.report import ProductAudit
 from headrace.errors import HeadraceError
 from headrace.exchange.source import Source
 from headrace.lake import RawLake
-from headrace.lake.answers import Answer
+from headrace.lake.answer_evidence import Answer
 from headrace.lake.exceptions import PartUnreadable
 from headrace.manifests.exceptions import ManifestDamaged, ManifestMissing, ManifestTooNew
 from headrace.manifests.lakes import LakeManifests, Stated

@@ -12,7 +12,7 @@ from headrace.audit.coverage import Tally
 from headrace.audit.findings import Finding, Kind
 from headrace.audit.sign_receipts import Signed
 from headrace.coverage import Range
-from headrace.lake.answers import Answer
+from headrace.lake.answer_evidence import Answer
 from headrace.manifests.anchored import AnchorReport
 from headrace.pull.report import ProductReceipt
 from headrace.run.report import (

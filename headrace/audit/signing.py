@@ -17,7 +17,7 @@ from headrace.audit.against_manifest import LOOKS, inspect_against, sound_parts
 from headrace.audit.coverage import tally
 from headrace.audit.inspection import ROW_READERS, Inspection, PartsKeepChanging
 from headrace.lake import Part, PartFooter, RawLake
-from headrace.lake.answers import Answer
+from headrace.lake.answer_evidence import Answer
 from headrace.lake.exceptions import ObjectMissing
 from headrace.manifests.chain import Seal
 from headrace.manifests.comparison import summarized

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from headrace.amounts import counted
 from headrace.cli.common import Json, LakeOption, Yes, confirm, print_json, table_of
-from headrace.cli.exits import Exit, exit_of_status
+from headrace.cli.exit_codes import Exit, exit_of_status
 from headrace.cli.server import api_for_run
 from headrace.cli.server.run import say_on_stderr
 from headrace.coverage import Range

@@ -15,7 +15,7 @@ import pyarrow.dataset as ds
 import typer
 
 from headrace.cli.display import Display
-from headrace.cli.exits import Exit
+from headrace.cli.exit_codes import Exit
 from headrace.cli.running import report_of
 from headrace.cli.server import bounded_exit
 from headrace.pull.report import Summary

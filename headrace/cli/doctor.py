@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from headrace.cli.common import Json, LakeOption, print_json
-from headrace.cli.exits import Exit
+from headrace.cli.exit_codes import Exit
 from headrace.cli.server.configured import configured_api, managed_port, present_api
 from headrace.cli.server.environment import client_environment
 from headrace.doctor import CHECKS, Api, CheckResult, Severity, Target, run_checks
@@ -21,7 +21,7 @@ from headrace.lake import Store
 from headrace.lake.opening import make_store
 from headrace.lake.s3_settings import s3_from_environment
 from headrace.pull.request import BLOCK_PREFIX
-from headrace.quota.place import Place
+from headrace.quota.location import Place
 from headrace.settings import Settings, load_settings
 
 _STYLES = {Severity.OK: "green", Severity.WARNING: "yellow", Severity.PROBLEM: "red"}

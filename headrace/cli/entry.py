@@ -11,7 +11,7 @@ import warnings
 from collections.abc import MutableMapping
 from types import FrameType
 
-from headrace.cli.streams import prepare_streams, write_json_lines
+from headrace.cli.standard_streams import prepare_streams, write_json_lines
 from headrace.project import put_project_first
 from headrace.settings.files import peek
 

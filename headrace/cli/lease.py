@@ -10,7 +10,7 @@ from rich.console import Console
 from headrace.cli.common import Json, Yes, confirm, print_json, table_of
 from headrace.errors import ConfigurationError
 from headrace.leases import Holder, LeaseHeld, LeaseState, LeaseStatus, LeaseStore, open_leases
-from headrace.leases.machine import Liveness
+from headrace.leases.this_machine import Liveness
 from headrace.settings import load_settings
 
 app = typer.Typer(

@@ -20,8 +20,8 @@ from headrace.cli.common import (
     say_error,
     set_up_logs,
 )
-from headrace.cli.exits import LIMITS_HINT, Exit, exit_of_error, unforeseen
-from headrace.cli.lazy import Lazy, LazyGroup
+from headrace.cli.exit_codes import LIMITS_HINT, Exit, exit_of_error, unforeseen
+from headrace.cli.lazy_commands import Lazy, LazyGroup
 from headrace.errors import ConfigurationError, HeadraceError
 from headrace.paths import working_folder
 from headrace.stdout import abandon_stdout

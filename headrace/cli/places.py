@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from headrace.lake import Store
 from headrace.lake.opening import make_store
 from headrace.pull.request import BLOCK_PREFIX
-from headrace.quota.place import Place
+from headrace.quota.location import Place
 from headrace.settings import Settings, load_settings
 
 

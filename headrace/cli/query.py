@@ -17,8 +17,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from headrace.atomic_files import check_place, written_whole
 from headrace.cli.common import LakeOption
-from headrace.cli.exits import Exit
+from headrace.cli.exit_codes import Exit
 from headrace.cli.places import opened_store
 from headrace.errors import ConfigurationError
 from headrace.extras import import_with
@@ -27,7 +28,6 @@ from headrace.logs.redaction import safe_text
 from headrace.query.formats import FORMAT_OF_SUFFIX, Format, plain_decimals, row_writer
 from headrace.signals import leave_on_signals
 from headrace.stdout import abandon_stdout
-from headrace.whole_files import check_place, written_whole
 
 if TYPE_CHECKING:
     from headrace.query.session import Session

@@ -16,7 +16,7 @@ from headrace.cli.common import Json, Yes, confirm, print_json
 from headrace.cli.places import place_of_quotas
 from headrace.errors import ConfigurationError
 from headrace.quota import QuotaRate, parse_rates
-from headrace.quota.place import QuotaServer
+from headrace.quota.location import QuotaServer
 from headrace.quota.selftest import run_selftest
 from headrace.quota.status import (
     BreakerStatus,

@@ -9,14 +9,14 @@ from typing import Annotated
 import typer
 
 from headrace.amounts import counted
+from headrace.atomic_files import check_place
 from headrace.checks.request import CheckRequest
 from headrace.cli.common import LakeOption
 from headrace.cli.places import opened_store
 from headrace.lake import look_into
 from headrace.lake_report.facts import Noted, RunFacts
-from headrace.lake_report.making import write_page
+from headrace.lake_report.page_file import write_page
 from headrace.settings import load_settings
-from headrace.whole_files import check_place
 
 
 def report(
@@ -54,6 +54,6 @@ def _from_prefect(location: str) -> tuple[Mapping[tuple[str, str], Noted], Seque
     from headrace.cli.server.run import say_on_stderr
 
     with api_for_run(load_settings().home, say=say_on_stderr):
-        from tasks.lake_page import of_prefect
+        from tasks.lake_report import of_prefect
 
         return of_prefect(location)

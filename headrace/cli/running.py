@@ -12,7 +12,7 @@ import typer
 
 from headrace.cli.common import say_error
 from headrace.cli.display import Display
-from headrace.cli.exits import Exit, exit_of_error, exit_of_report
+from headrace.cli.exit_codes import Exit, exit_of_error, exit_of_report
 from headrace.cli.server import api_for_run, bounded_exit
 from headrace.cli.server.run import next_step
 from headrace.errors import HeadraceError

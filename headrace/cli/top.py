@@ -30,7 +30,7 @@ from headrace.errors import HeadraceError
 from headrace.leases import open_leases
 from headrace.logs import safe_text
 from headrace.pull.request import BLOCK_PREFIX
-from headrace.quota.place import Place
+from headrace.quota.location import Place
 from headrace.quota.status import QuotaStatus, inspect, known_names
 from headrace.settings import Settings, load_settings
 from headrace.wire.transport import Timeouts, Transport

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from headrace.errors import HeadraceError
 from headrace.lake.store import Store
-from headrace.quota.place import Place
+from headrace.quota.location import Place
 from headrace.settings import Settings
 
 

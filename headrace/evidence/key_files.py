@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from headrace.atomic_files import put_whole
 from headrace.evidence.exceptions import KeyUnusable
 from headrace.evidence.keys import KeyList, SigningKey, read_key_list
 from headrace.locks import locked
 from headrace.paths import user_path
-from headrace.whole_files import put_whole
 
 #: A PEM of an Ed25519 key has 119 bytes: what is much larger is another file.
 _LARGEST_BYTES = 64 * 1024

@@ -7,7 +7,7 @@ from datetime import datetime
 import pyarrow.compute as pc
 
 from headrace.exchange.pages import Outline, Page
-from headrace.lake.answers import Answer
+from headrace.lake.answer_evidence import Answer
 from headrace.lake.grid import PAGE_IDS
 
 

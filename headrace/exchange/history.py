@@ -18,7 +18,7 @@ from headrace.exchange.proof import (
     unchecked,
 )
 from headrace.exchange.source import Source
-from headrace.lake.answers import Answer
+from headrace.lake.answer_evidence import Answer
 from headrace.quota import Lane
 from headrace.wire.exceptions import RetriesExhausted
 

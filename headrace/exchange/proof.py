@@ -59,7 +59,7 @@ import pyarrow.compute as pc
 from headrace.exchange.evidence import find_long_holes, shows_beginning
 from headrace.exchange.exceptions import Contradiction
 from headrace.exchange.pages import Outline, Page
-from headrace.lake.answers import Answer
+from headrace.lake.answer_evidence import Answer
 from headrace.lake.digest import content_digest
 from headrace.trades import rows_between
 

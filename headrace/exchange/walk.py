@@ -16,7 +16,7 @@ from headrace.exchange.exceptions import Contradiction
 from headrace.exchange.pages import Page
 from headrace.exchange.proof import Known, unmet
 from headrace.exchange.source import Source
-from headrace.lake.answers import Answer
+from headrace.lake.answer_evidence import Answer
 from headrace.quota import Lane
 from headrace.stopping import StopEvent
 from headrace.trades import joined

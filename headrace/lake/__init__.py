@@ -22,7 +22,7 @@ the layout for readers that are not ours; `headrace.lake.exceptions` what can go
 
 from typing import TYPE_CHECKING
 
-from headrace.deferred import deferred
+from headrace.lazy_imports import deferred
 
 if TYPE_CHECKING:
     from headrace.lake.digest import ContentDigest, content_digest, row_digest

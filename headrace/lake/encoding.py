@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from headrace.lake.answers import Answer, answers_about
+from headrace.lake.answer_evidence import Answer, answers_about
 from headrace.lake.digest import ContentDigest, content_digest
 from headrace.lake.exceptions import FooterTooNew, InvalidTrades, PartUnreadable
 from headrace.lake.grid import PAGE_IDS

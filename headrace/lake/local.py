@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from headrace.atomic_files import sync_folder
 from headrace.kill_points import kill_point
 from headrace.lake.exceptions import (
     ObjectMissing,
@@ -30,7 +31,6 @@ from headrace.lake.names import RAW_ROOT, TEMPORARY_PREFIX
 from headrace.lake.store import PROBE_KEY, Guard, StoredObject, unguarded
 from headrace.locks import try_lock
 from headrace.paths import publish_new, real_path
-from headrace.whole_files import sync_folder
 
 _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{16}\.tmp")
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}

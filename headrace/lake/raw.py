@@ -19,7 +19,7 @@ from headrace.coverage import IntervalSet
 from headrace.errors import StateError
 from headrace.kill_points import kill_point
 from headrace.lake import stats, upkeep
-from headrace.lake.answers import Answer
+from headrace.lake.answer_evidence import Answer
 from headrace.lake.digest import ContentDigest
 from headrace.lake.encoding import (
     PartFooter,

@@ -3,5 +3,5 @@
 - `facts`: what there is to say of each product;
 - `drawing`: strips and charts as SVG;
 - `page`: the page, with everything in it;
-- `making`: collects, draws and writes it to a file.
+- `page_file`: collects, draws and writes it to a file.
 """

@@ -34,10 +34,10 @@ from headrace.leases.exceptions import (
     LeaseStoreUnavailable,
     NewerLeases,
 )
-from headrace.leases.machine import THIS_MACHINE, Machine
 from headrace.leases.model import Holder, Row
 from headrace.leases.per_process import PerProcess
 from headrace.leases.store import LeaseStore
+from headrace.leases.this_machine import THIS_MACHINE, Machine
 from headrace.stopping import STOP
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from contextlib import contextmanager
 
 from headrace.leases.exceptions import LeaseLost
 from headrace.leases.lease import Lease, Renewal
-from headrace.leases.machine import THIS_MACHINE, Machine
 from headrace.leases.model import Holder, LeaseStatus
 from headrace.leases.store import LeaseStore
+from headrace.leases.this_machine import THIS_MACHINE, Machine
 from headrace.stopping import STOP, StopEvent
 
 _log = logging.getLogger(__name__)

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from headrace.errors import HeadraceError
 from headrace.kill_points import kill_point
 from headrace.leases.exceptions import LeaseLost
-from headrace.leases.machine import Machine
 from headrace.leases.model import Grant, Holder, LeaseStatus
 from headrace.leases.store import LeaseStore
+from headrace.leases.this_machine import Machine
 
 _log = logging.getLogger(__name__)
 

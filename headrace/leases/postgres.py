@@ -25,9 +25,9 @@ from headrace.leases.exceptions import (
     LeaseStoreUnavailable,
     NewerLeases,
 )
-from headrace.leases.machine import THIS_MACHINE, Machine
 from headrace.leases.model import Holder, Row
 from headrace.leases.store import LeaseStore
+from headrace.leases.this_machine import THIS_MACHINE, Machine
 from headrace.postgres import Postgres, PostgresAddress, PostgresRefused, PostgresUnavailable
 
 T = TypeVar("T")

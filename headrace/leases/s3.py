@@ -32,10 +32,10 @@ from headrace.leases.exceptions import (
     LeaseStoreUnavailable,
     NewerLeases,
 )
-from headrace.leases.machine import THIS_MACHINE, Machine
 from headrace.leases.model import Row
 from headrace.leases.per_process import PerProcess
 from headrace.leases.store import LeaseStore
+from headrace.leases.this_machine import THIS_MACHINE, Machine
 from headrace.stopping import StopEvent
 
 if TYPE_CHECKING:

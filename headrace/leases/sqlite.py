@@ -19,9 +19,9 @@ from pydantic import ValidationError
 
 from headrace.errors import CHECK_STATE_FOLDER
 from headrace.leases.exceptions import DamagedLeases, LeaseStoreUnavailable, NewerLeases
-from headrace.leases.machine import THIS_MACHINE, Machine
 from headrace.leases.model import Grant, Holder, Row
 from headrace.leases.store import LeaseStore
+from headrace.leases.this_machine import THIS_MACHINE, Machine
 from headrace.locks import sqlite_holders
 from headrace.paths import publish_new
 

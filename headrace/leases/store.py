@@ -28,8 +28,8 @@ from headrace.leases.exceptions import (
     LeaseLost,
     LeaseStoreUnavailable,
 )
-from headrace.leases.machine import THIS_MACHINE, Liveness, Machine
 from headrace.leases.model import Grant, Holder, LeaseState, LeaseStatus, Measured, Row
+from headrace.leases.this_machine import THIS_MACHINE, Liveness, Machine
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,199}")
 _RUN_ID = re.compile(r"[!-~][ -~]{0,199}")

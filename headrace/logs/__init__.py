@@ -10,7 +10,7 @@ The library itself only calls `logging`; who embeds it decides what becomes of i
 
 from typing import TYPE_CHECKING
 
-from headrace.deferred import deferred
+from headrace.lazy_imports import deferred
 from headrace.logs.context import about, about_now, run_everywhere
 
 if TYPE_CHECKING:

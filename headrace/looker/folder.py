@@ -25,7 +25,7 @@ from urllib.parse import unquote_to_bytes
 
 import msgspec
 
-from headrace.looker.content import TYPES
+from headrace.looker.content_types import TYPES
 from headrace.looker.exceptions import FolderEdited, FolderForeign, ItemRefused
 from headrace.looker.vault import Item, Status, Vault, VaultOfAnother, item_of
 from headrace.stopping import STOP, StopEvent

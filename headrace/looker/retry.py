@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from headrace.looker.content import content_of
+from headrace.looker.content_types import content_of
 from headrace.looker.exceptions import ItemRefused
 from headrace.looker.vault import ITEM, PAGE, Failed, Failure, Status, Vault, item_of
 from headrace.stopping import STOP, StopEvent, Stopped

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 
 from headrace.errors import HeadraceError
 from headrace.looker.client import NotFound
-from headrace.looker.content import CONTENT, TYPES, Content, Listing
+from headrace.looker.content_types import CONTENT, TYPES, Content, Listing
 from headrace.looker.elements import elements_of
 from headrace.looker.exceptions import ItemRefused
 from headrace.looker.extract.pages import explore_ids, id_of, listed_elements
-from headrace.looker.named import named_ids
+from headrace.looker.merged_query_ids import named_ids
 from headrace.looker.vault import Item, Vault, item_of
 from headrace.stopping import STOP, StopEvent
 from headrace.wire.exceptions import RequestError

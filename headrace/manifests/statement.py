@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from headrace.coverage import Range
-from headrace.lake.answers import Answer
+from headrace.lake.answer_evidence import Answer
 from headrace.lake.digest import ContentDigest
 from headrace.lake.encoding import PartFooter
 from headrace.lake.names import PartName

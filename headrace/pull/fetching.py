@@ -21,7 +21,7 @@ from headrace.exchange.source import Source
 from headrace.exchange.walk import Walked, walk
 from headrace.kill_points import kill_point
 from headrace.lake import Part, PartReceipt, RawLake
-from headrace.pull.memory import MemoryBudget, Reservation, chunk_bytes
+from headrace.pull.memory_budget import MemoryBudget, Reservation, chunk_bytes
 from headrace.pull.report import ChunkReceipt
 from headrace.quota import Lane
 from headrace.run.progress import RunProgress

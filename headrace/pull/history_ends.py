@@ -32,7 +32,7 @@ from headrace.exchange.proof import (
 )
 from headrace.exchange.source import Source
 from headrace.lake import PAGE_IDS, RawLake
-from headrace.lake.answers import Answer
+from headrace.lake.answer_evidence import Answer
 from headrace.pull.exceptions import AnotherHistory, LakeAhead
 from headrace.pull.ledger import Stored, load_known
 from headrace.quota import Lane

@@ -24,7 +24,7 @@ from headrace.pull.exceptions import TokenBehind
 from headrace.pull.failures import Failures
 from headrace.pull.fetching import Fetching
 from headrace.pull.ledger import Listener, check_source, load_known, open_ledger, source_host
-from headrace.pull.memory import PAGE_BYTES, MemoryBudget, page_bytes
+from headrace.pull.memory_budget import PAGE_BYTES, MemoryBudget, page_bytes
 from headrace.pull.planner import Survey, refresh_chunks, survey
 from headrace.pull.product_leases import HeldLease, ProductLeases
 from headrace.pull.report import ChunkReceipt, PartEnd, PlanReceipt, ProductReceipt

@@ -27,7 +27,7 @@ from headrace.leases import (
     hold,
     is_claimed,
 )
-from headrace.leases.machine import THIS_MACHINE, Machine
+from headrace.leases.this_machine import THIS_MACHINE, Machine
 from headrace.stopping import STOP, StopEvent
 
 _PLANNERS = ("backfill", "ingest")

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from headrace.exchange.planning import page_count
 from headrace.lake import RawLake
 from headrace.lake.upkeep import merge_plan
-from headrace.pull.memory import MemoryBudget, merge_bytes
+from headrace.pull.memory_budget import MemoryBudget, merge_bytes
 from headrace.pull.product_leases import ProductLeases
 from headrace.stopping import StopEvent, Stopped
 

@@ -7,23 +7,23 @@ Read the modules in this order. The way of one request:
 2. `session`: one process's part in a quota: its queue, its book, its view of the breaker.
 3. `request`, `bucket`: a request for a permit, on its way through pyrate-limiter's `Limiter`.
 4. `queue`: the threads of one process go to the book one at a time; `lanes` says which goes first.
-5. `book`: books moments (`slot`) in a file that all processes share; the proof that no window holds
-   more than its limit is here. `timing` says when the next slot can lie.
+5. `bookings`: books moments (`slot`) in a file that all processes share; the proof that no window
+   holds more than its limit is here. `timing` says when the next slot can lie.
 6. `breaker`: the state machine of the circuit breaker; `breaker_file` shares its state.
 
 `key_pool` has a gate for each of several API keys (`keys`); a request gets the key whose slot comes
-first. `delays` is what answers show of arrivals, where requests of a key carry nonces.
+first. `delay_spread` is what answers show of arrivals, where requests of a key carry nonces.
 
 What happens after the answer, and around it: `feedback` (headers and answers 429, and how they slow
 a quota down), `register` (the processes and their rates), `status` (reading all of it from
 outside), `selftest`. Below: `config` and `rates`, `clock`, `processes`, and `storage`, a SQLite
-file that survives kills, damage and deletion. `place` says where all this lies; `shared` is a quota
-on a server of several machines, whose absence `patience` waits out.
+file that survives kills, damage and deletion. `location` says where all this lies; `shared` is a
+quota on a server of several machines, whose absence `server_outage` waits out.
 """
 
 from typing import TYPE_CHECKING
 
-from headrace.deferred import deferred
+from headrace.lazy_imports import deferred
 
 if TYPE_CHECKING:
     from headrace.quota.breaker import Phase

@@ -13,8 +13,8 @@ from typing import TypeVar
 from headrace.quota.breaker import BreakerState, Pass, Phase
 from headrace.quota.clock import NS, Clock
 from headrace.quota.config import BreakerConfig
-from headrace.quota.patience import patiently
 from headrace.quota.processes import Owner
+from headrace.quota.server_outage import patiently
 from headrace.quota.storage import Shareable, StateFile, StateStore
 
 log = logging.getLogger(__name__)

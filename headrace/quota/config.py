@@ -26,7 +26,7 @@ class BufferConfig(_Settings):
     by what its delay is longer or shorter than another one's. Windows are stretched by the buffer,
     and permits are at least that far apart.
 
-    How much delays differ is learned from the answers (see `headrace.quota.delays`).
+    How much delays differ is learned from the answers (see `headrace.quota.delay_spread`).
 
     Args:
         initial_ms: before anything is known of a server.

@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import TypeVar
 
 from headrace.quota import processes
-from headrace.quota.book import SlotBook
+from headrace.quota.bookings import SlotBook
 from headrace.quota.breaker_file import Breaker, Listener
 from headrace.quota.bucket import SlotLimiter
 from headrace.quota.clock import Clock, MonotonicClock
@@ -27,7 +27,7 @@ from headrace.quota.config import BreakerConfig, QuotaConfig
 from headrace.quota.exceptions import RatesError
 from headrace.quota.feedback import Cause, Counters, SlowdownChange
 from headrace.quota.lanes import Lane
-from headrace.quota.place import Place, QuotaServer
+from headrace.quota.location import Place, QuotaServer
 from headrace.quota.rates import format_rates
 from headrace.quota.request import Request, SlotItem
 from headrace.quota.session import Permit, Session

@@ -33,13 +33,13 @@ from headrace.quota.breaker import Phase
 from headrace.quota.breaker_file import BreakerChange, Listener
 from headrace.quota.clock import MS, NS, Clock
 from headrace.quota.config import BreakerConfig, BufferConfig, QuotaConfig
-from headrace.quota.delays import DelaySpread
+from headrace.quota.delay_spread import DelaySpread
 from headrace.quota.exceptions import KeysRefused, PermitTimeout
 from headrace.quota.feedback import Cause, SlowdownChange
 from headrace.quota.gate import Gate
 from headrace.quota.keys import REFUSALS, KeyChange, KeyGate, KeyListener, PoolKey, check_keys
 from headrace.quota.lanes import Lane
-from headrace.quota.place import Place
+from headrace.quota.location import Place
 from headrace.quota.queue import ThreadQueue
 from headrace.quota.rates import format_rates
 from headrace.quota.request import Request

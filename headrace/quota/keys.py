@@ -16,10 +16,10 @@ from headrace.errors import ConfigurationError
 from headrace.quota.breaker import Pass, Phase
 from headrace.quota.clock import MS, Clock
 from headrace.quota.config import BreakerConfig, QuotaConfig
-from headrace.quota.delays import DelaySpread
+from headrace.quota.delay_spread import DelaySpread
 from headrace.quota.exceptions import RatesConflict
 from headrace.quota.gate import Gate
-from headrace.quota.place import Place
+from headrace.quota.location import Place
 from headrace.quota.rates import QuotaRate
 from headrace.quota.session import Session
 

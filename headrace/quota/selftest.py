@@ -20,7 +20,7 @@ from typing import NamedTuple
 from headrace.quota.config import QuotaConfig
 from headrace.quota.exceptions import PermitTimeout
 from headrace.quota.gate import Gate, open_gate
-from headrace.quota.place import Place, QuotaServer
+from headrace.quota.location import Place, QuotaServer
 from headrace.quota.rates import QuotaRate
 from headrace.quota.status import drop_quota, known_names, reset_quota
 

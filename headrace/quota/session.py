@@ -13,17 +13,17 @@ from typing import NamedTuple, TypeVar
 
 from headrace.amounts import LONGEST_S
 from headrace.quota import feedback
-from headrace.quota.book import SlotBook
+from headrace.quota.bookings import SlotBook
 from headrace.quota.breaker import Pass
 from headrace.quota.breaker_file import Breaker
 from headrace.quota.clock import MS, NS, Anchor, Clock
-from headrace.quota.delays import REFUSED, DelaySpread, Known
+from headrace.quota.delay_spread import REFUSED, DelaySpread, Known
 from headrace.quota.exceptions import OutageError
 from headrace.quota.feedback import Counters, SlowdownChange, SlowdownLog
 from headrace.quota.lanes import Lane
-from headrace.quota.patience import patiently
 from headrace.quota.queue import ThreadQueue, WaitingThreads
 from headrace.quota.request import Request, SlotItem
+from headrace.quota.server_outage import patiently
 from headrace.quota.slot import SPARE, Packets, Slot
 
 log = logging.getLogger(__name__)

@@ -17,7 +17,7 @@ from headrace.quota.clock import MS, NS, Clock, MonotonicClock
 from headrace.quota.config import BreakerConfig, QuotaConfig
 from headrace.quota.exceptions import QuotaUnavailable
 from headrace.quota.lanes import Lane
-from headrace.quota.place import Place, QuotaServer
+from headrace.quota.location import Place, QuotaServer
 from headrace.quota.processes import Owner
 from headrace.quota.rates import QuotaRate
 from headrace.quota.register import FORGET, REFUSALS, State

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.deferred import deferred
+from headrace.lazy_imports import deferred
 
 if TYPE_CHECKING:
     from headrace.settings.model import Settings

@@ -26,7 +26,7 @@ from headrace.paths import user_path
 from headrace.settings.files import SettingsFile, read_files
 
 if TYPE_CHECKING:
-    from headrace.quota.place import Place
+    from headrace.quota.location import Place
 
 
 def _default_home() -> Path:
@@ -193,7 +193,7 @@ class Settings(BaseSettings):
         Raises:
             ConfigurationError: the URL of the server does not read.
         """
-        from headrace.quota.place import read_server  # not for help
+        from headrace.quota.location import read_server  # not for help
 
         return read_server(self.quota) if self.quota.get_secret_value() else self.quota_folder
 

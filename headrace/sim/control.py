@@ -19,10 +19,10 @@ from dataclasses import asdict
 from pydantic import TypeAdapter, ValidationError
 
 from headrace.sim.catalogue import first_problem
-from headrace.sim.child import PREFIX
 from headrace.sim.exceptions import SpecError, UnknownCommand
 from headrace.sim.faults import F
 from headrace.sim.http import Reply, Request
+from headrace.sim.process import PREFIX
 from headrace.sim.service import SimulatedService
 
 _WINDOWS = TypeAdapter(tuple[float, ...])

@@ -8,10 +8,10 @@ from datetime import datetime
 from typing import Any
 
 from headrace.sim.catalogue import ProductSpec
-from headrace.sim.child import ChildServer
 from headrace.sim.faults import Fault, Subject
 from headrace.sim.history import History
 from headrace.sim.market import LiteralRow
+from headrace.sim.process import ChildServer
 from headrace.sim.serving import ThreadedServer
 from headrace.sim.settings import ExchangeSettings
 from headrace.sim.simulation import ExchangeSimulation

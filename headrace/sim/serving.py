@@ -12,10 +12,10 @@ from types import TracebackType
 from typing import Any, Generic, Self
 
 from headrace.sim.arrivals import Arrival
-from headrace.sim.child import PREFIX
 from headrace.sim.control import control_reply
 from headrace.sim.faults import F
 from headrace.sim.http import HOST, Listener, Reply, Request
+from headrace.sim.process import PREFIX
 from headrace.sim.service import SimulatedService
 
 

@@ -7,9 +7,9 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
+from headrace.atomic_files import put_whole
 from headrace.errors import ConfigurationError
-from headrace.sot.heads import KeptHead
-from headrace.whole_files import put_whole
+from headrace.sot.acknowledged_heads import KeptHead
 
 CURSOR_VERSION = 1
 

@@ -41,12 +41,12 @@ from headrace.sot.exceptions import (
 )
 from headrace.sot.frames import Chunk, frame, identity
 from headrace.sot.frames import bodies as bodies_of
-from headrace.sot.old_log import Cursor, OldLog, Phase, WrongPhase, target_of
 from headrace.sot.reports import SotReport
 from headrace.sot.requests import MigrateRequest
 from headrace.sot.sources.places import Place, find_places
 from headrace.sot.sources.reading import read_places
 from headrace.sot.store import Answer, Batch, Head, SotStore
+from headrace.sot.unsharded_log import Cursor, OldLog, Phase, WrongPhase, target_of
 from headrace.sot.verified_chain import ChainEnd, read_verified
 from headrace.stopping import STOP, StopEvent
 

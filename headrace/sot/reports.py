@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 from headrace.amounts import counted
 from headrace.leases import LeaseHeld
 from headrace.run.report import Report, Row, Sheet, Status, plain
-from headrace.sot.anchors.comparing import Kept, PlaceReport
-from headrace.sot.heads import KeptHead
+from headrace.sot.acknowledged_heads import KeptHead
+from headrace.sot.anchors.compare import Kept, PlaceReport
 from headrace.sot.recover import RecoverReport
 from headrace.sot.requests import SotRequest
 from headrace.sot.tree.log_head import LogHead

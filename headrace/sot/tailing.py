@@ -20,9 +20,9 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from headrace.sot.chain import Position
+from headrace.sot.chain_feed import Feed, Item, Key
 from headrace.sot.cursor import Cursor
 from headrace.sot.exceptions import DamagedLog
-from headrace.sot.feeds import Feed, Item, Key
 from headrace.sot.reading import NoSuchRecord, records_of
 from headrace.sot.record import Record
 from headrace.sot.store import Head, SotStore

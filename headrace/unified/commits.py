@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from headrace.atomic_files import sync_folder
 from headrace.errors import StateError
 from headrace.kill_points import kill_point
 from headrace.lake.local import explained, make_folder
@@ -38,7 +39,6 @@ from headrace.unified.table import (
     unified_table,
 )
 from headrace.unified.taken import LAYOUT, LAYOUT_ID, Taken, app_id
-from headrace.whole_files import sync_folder
 
 if TYPE_CHECKING:
     from deltalake import CommitProperties, Schema

@@ -23,11 +23,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from headrace.atomic_files import sync_folder
 from headrace.kill_points import kill_point
 from headrace.lake.digest import ContentDigest
 from headrace.lake.local import explained, make_folder
 from headrace.unified.table import RemoteStore, UnifiedTable
-from headrace.whole_files import sync_folder
 
 FILE_KEY = b"headrace.unified"
 #: Small enough to skip most of a month for a query of one day, large enough to compress: 1.5 MB.

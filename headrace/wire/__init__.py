@@ -9,13 +9,14 @@ each way in which it can go wrong. It follows no redirects.
 
 from typing import TYPE_CHECKING
 
-from headrace.deferred import deferred
+from headrace.lazy_imports import deferred
 
 if TYPE_CHECKING:
     from headrace.wire.connection import Limits
     from headrace.wire.exceptions import Broken, ProxyRefused, Silent, Unreachable, WireError
     from headrace.wire.message import Headers, Reply, problem_of_credential
     from headrace.wire.pool import Pool
+    from headrace.wire.request_deadline import Flight, Watch
     from headrace.wire.route import (
         Origin,
         Proxy,
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
         tls_context,
         trusted_files,
     )
-    from headrace.wire.watch import Flight, Watch
 
 __all__ = [
     "Broken",
@@ -58,6 +58,6 @@ __getattr__ = deferred(
         "pool": "Pool",
         "route": "Origin Proxy check_proxies keep_loopback_direct proxy_for tls_context "
         "trusted_files",
-        "watch": "Flight Watch",
+        "request_deadline": "Flight Watch",
     },
 )

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from headrace.wire.exceptions import Broken, ProxyRefused, Silent, Unreachable
 from headrace.wire.message import SWITCHING_PROTOCOLS, Head, Reply, parse_head
+from headrace.wire.request_deadline import Flight
 from headrace.wire.route import Origin, Proxy
-from headrace.wire.watch import Flight
 
 #: What a head and a line of a chunked body may take, and a body with its encoding undone.
 MOST_HEAD_BYTES = 65_536

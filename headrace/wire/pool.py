@@ -10,8 +10,8 @@ from collections.abc import Callable
 from headrace.wire.connection import Connection, Limits
 from headrace.wire.exceptions import WireError
 from headrace.wire.message import Reply
+from headrace.wire.request_deadline import Flight
 from headrace.wire.route import Origin, Proxy, tls_context
-from headrace.wire.watch import Flight
 
 #: How long a connection without a request is trusted. Gateways and firewalls on the way forget idle
 #: connections and send no end of them (AWS after 350 s, Azure after 240 s, others after 60 s).

@@ -12,7 +12,7 @@ from pydantic import SecretStr
 from headrace.lake import Store
 from headrace.lake.local import LocalStore
 from headrace.lake.s3 import S3Store
-from headrace.quota.place import Place, read_server
+from headrace.quota.location import Place, read_server
 from headrace.quota.shared.redis import RedisKeeper
 from tests.services_fixtures import BUCKET, moto_url, seaweed_url, settings_for
 from tests.support.postgres import postgres, postgres_url

@@ -31,7 +31,7 @@ from headrace.quota import (
     parse_rates,
 )
 from headrace.quota.bucket import SlotBucket
-from headrace.quota.place import Place
+from headrace.quota.location import Place
 from headrace.stopping import StopEvent, Stopped
 
 #: Longer than any of these tests takes, where nothing is to come back by itself.

@@ -46,9 +46,9 @@ from headrace.leases import (
     hold,
 )
 from headrace.leases.clock import StoreClock
-from headrace.leases.machine import THIS_MACHINE, Liveness, Machine
 from headrace.leases.model import Process, Row
 from headrace.leases.postgres import PostgresLeases
+from headrace.leases.this_machine import THIS_MACHINE, Liveness, Machine
 from headrace.postgres import PostgresAddress
 from tests.services_fixtures import BUCKET, s3_client, settings_for
 

@@ -23,7 +23,7 @@ from headrace.looker.client import (
     NotFound,
     connection_from_environment,
 )
-from headrace.looker.content import content_of
+from headrace.looker.content_types import content_of
 from headrace.sim.looker import SimulatedLooker
 from headrace.stopping import StopEvent, Stopped
 from headrace.wire.exceptions import (

@@ -11,7 +11,7 @@ import pytest
 from support.restores import EMPTY, SMALL, fill
 from typer.testing import CliRunner
 
-from headrace.cli.exits import exit_of_error
+from headrace.cli.exit_codes import exit_of_error
 from headrace.cli.main import app
 from headrace.errors import HeadraceError
 from headrace.looker.vault import ITEM, PAGE, Failed, Vault, item_of

@@ -15,7 +15,7 @@ from support.looker import QUICK, assert_vault_equals, extract
 from support.looker_bodies import WRITTEN
 
 from headrace.errors import ConfigurationError
-from headrace.looker.content import TYPES
+from headrace.looker.content_types import TYPES
 from headrace.looker.exceptions import UnknownFolder
 from headrace.looker.extract.request import ExtractRequest
 from headrace.looker.vault import Status as Ended

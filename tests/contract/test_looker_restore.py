@@ -10,7 +10,7 @@ import pytest
 from support.looker import extract
 from support.restores import EMPTY, SMALL, client_of, fill, meaning, restore
 
-from headrace.looker.content import RESTORE_ORDER
+from headrace.looker.content_types import RESTORE_ORDER
 from headrace.looker.exceptions import NotRestorable, UnknownType
 from headrace.looker.restore.plan import plan
 from headrace.looker.restore.report import RestoreOutcome

@@ -18,7 +18,7 @@ from pyrate_limiter.extras.httpx_limiter import AsyncRateLimiterTransport, RateL
 from headrace.errors import ConfigurationError
 from headrace.quota import Gate, QuotaConfig, open_gate
 from headrace.quota.bucket import SlotBucket, SlotLimiter
-from headrace.quota.place import Place
+from headrace.quota.location import Place
 
 Make = Callable[[str], Limiter]
 

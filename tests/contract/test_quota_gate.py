@@ -24,7 +24,7 @@ from headrace.quota import (
     RatesError,
     open_gate,
 )
-from headrace.quota.place import Place
+from headrace.quota.location import Place
 from headrace.stopping import StopEvent, Stopped
 
 QUICK = BreakerConfig(cooldown_s=0.2, cooldown_growth=1)

@@ -11,8 +11,8 @@ from support.sot_streams import made, run_of
 
 from headrace.lake.s3 import S3Store
 from headrace.sot.exceptions import MalformedInput, SourceUnusable
-from headrace.sot.gen import GeneratedRecord
 from headrace.sot.output import WRITERS
+from headrace.sot.sample_records import GeneratedRecord
 from headrace.sot.sources import places as places_module
 from headrace.sot.sources.places import find_places
 from headrace.sot.sources.reading import Format, read_places

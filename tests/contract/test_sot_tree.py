@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from headrace.evidence.keys import KeyList, PublicKey, SigningKey
-from headrace.sot.anchors.comparing import Comparison
+from headrace.sot.anchors.compare import Comparison
 from headrace.sot.chain import genesis
 from headrace.sot.store import SotStore
 from headrace.sot.tree.checking import consistency_holds, inclusion_holds

@@ -23,13 +23,13 @@ from headrace.quota import (
     QuotaUnavailable,
     open_gate,
 )
-from headrace.quota.book import SlotBook
+from headrace.quota.bookings import SlotBook
 from headrace.quota.clock import MS, NS, MonotonicClock
 from headrace.quota.slot import Slot
 from headrace.sot.embedded.store import EmbeddedStore
 from headrace.sot.exceptions import StoreUnavailable
-from headrace.sot.old_log import OldLog
 from headrace.sot.store import Parked
+from headrace.sot.unsharded_log import OldLog
 from tests.support.disks import FailingCommits, commits
 from tests.support.sot_chains import Chain
 from tests.support.vaults import dashboard, new_vault

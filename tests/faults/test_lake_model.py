@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from headrace.coverage import IntervalSet
 from headrace.lake import Grid, RawLake
 from headrace.lake.exceptions import StoreUnavailable
-from headrace.lake.faults import Action, Fault, FaultyStore
+from headrace.lake.failing_store import Action, Fault, FaultyStore
 from headrace.trades import rows_between
 from tests.lake_samples import FETCHED_AT, SOURCE, trades
 from tests.support.stores import MemoryStore

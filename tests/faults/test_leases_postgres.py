@@ -27,8 +27,8 @@ from headrace.leases import (
     open_leases,
 )
 from headrace.leases.clock import SERVERS_APART_S
-from headrace.leases.machine import THIS_MACHINE
 from headrace.leases.postgres import PostgresLeases
+from headrace.leases.this_machine import THIS_MACHINE
 from headrace.postgres import PostgresAddress
 from headrace.sim import SimulatedExchange
 from tests.services_fixtures import free_port

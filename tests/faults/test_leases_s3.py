@@ -22,7 +22,7 @@ from headrace.leases import (
     S3Leases,
 )
 from headrace.leases.clock import SERVERS_APART_S
-from headrace.leases.machine import THIS_MACHINE
+from headrace.leases.this_machine import THIS_MACHINE
 from tests.s3_proxy import Answer, S3Proxy, s3_proxy
 from tests.services_fixtures import (  # noqa: F401
     BUCKET,

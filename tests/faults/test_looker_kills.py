@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from support.looker import assert_vault_equals
 
-from headrace.looker.content import TYPES, content_of
+from headrace.looker.content_types import TYPES, content_of
 from headrace.looker.extract.writer import BATCHES_PER_WORKER
 from headrace.looker.vault import Vault
 from headrace.sim.looker import SimulatedLookerProcess

@@ -27,7 +27,7 @@ from hypothesis.stateful import (
 
 from headrace.coverage import EMPTY, IntervalSet
 from headrace.lake import PartListing
-from headrace.lake.faults import Action, Fault, denied, unavailable
+from headrace.lake.failing_store import Action, Fault, denied, unavailable
 from headrace.lake.names import PartName
 from headrace.pull.checkpoints import SCHEMA_VERSION, Checkpoint
 from headrace.pull.exceptions import NothingToRebuild

@@ -14,7 +14,7 @@ import pytest
 from support.sot_streams import frames_of, made, run_of, stream_file
 
 from headrace.sot.embedded.store import EmbeddedStore
-from headrace.sot.gen import GeneratedRecord
+from headrace.sot.sample_records import GeneratedRecord
 from headrace.sot.verify import verify_store
 
 WRITER = Path(__file__).parent.parent / "support" / "sot_writer.py"

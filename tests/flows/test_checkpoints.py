@@ -115,7 +115,7 @@ def test_a_checkpoint_read_ahead_is_read_again_when_it_may_be_old(lake, sim, ask
     asked.clear()
     first = checkpoints.load("coinbase", "BTC-USD")
     assert checkpoints.load("coinbase", "SOL-USD") is None
-    monkeypatch.setattr("blocks.documents._FRESH_S", 0.0)
+    monkeypatch.setattr("blocks.versioned_documents._FRESH_S", 0.0)
     assert checkpoints.load("coinbase", "ETH-USD").watermark == 500
     assert checkpoints.load("coinbase", "BTC-USD") == first  # for the second time: by itself
     assert [method for method, _path in asked] == ["POST", "POST", "GET"]

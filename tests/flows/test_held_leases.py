@@ -12,7 +12,7 @@ import pytest
 from support.looker import SECRET
 from support.pulls import run_backfill
 
-from headrace.cli.exits import Exit, exit_of_report
+from headrace.cli.exit_codes import Exit, exit_of_report
 from headrace.delivery.request import queue_lease
 from headrace.lake.names import location_digest
 from headrace.leases import hold, open_leases

@@ -17,13 +17,13 @@ from headrace.lake.names import location_digest
 from headrace.leases import hold, open_leases
 from headrace.run.report import Status
 from headrace.settings import load_settings
+from headrace.sot.acknowledged_heads import HeadsUnreadable
 from headrace.sot.chain import link
 from headrace.sot.frames import STREAM_MAGIC, frame, join
-from headrace.sot.gen import StreamSpec, generate
-from headrace.sot.heads import HeadsUnreadable
 from headrace.sot.opening import open_store
 from headrace.sot.output import write_json_lines
 from headrace.sot.reports import SotReport
+from headrace.sot.sample_records import StreamSpec, generate
 from headrace.sot.sources.places import find_places
 from headrace.sot.sources.reading import read_places
 from headrace.sot.writing.options import WriteOptions

@@ -36,7 +36,7 @@ from headrace.quota import (
     open_gate,
 )
 from headrace.quota.exceptions import QuotaServerRefused
-from headrace.quota.place import QuotaServer, read_server
+from headrace.quota.location import QuotaServer, read_server
 from headrace.quota.selftest import excess
 from headrace.settings import load_settings
 from headrace.sim import SimulatedExchangeProcess, SlidingWindow

@@ -24,8 +24,8 @@ from headrace.sot.exceptions import (
     StoreUnavailable,
 )
 from headrace.sot.frames import STREAM_MAGIC, join
-from headrace.sot.gen import StreamSpec, generate
 from headrace.sot.recover import RecoverOptions, recover
+from headrace.sot.sample_records import StreamSpec, generate
 from headrace.sot.sources.places import find_places
 from headrace.sot.sources.reading import read_places
 from headrace.sot.store import Answer

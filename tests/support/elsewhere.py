@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from headrace.leases.machine import THIS_MACHINE, Liveness
 from headrace.leases.model import Process
+from headrace.leases.this_machine import THIS_MACHINE, Liveness
 
 
 class Elsewhere:

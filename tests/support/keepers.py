@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from headrace.quota.shared.keeper import GONE, Answer, History, Position
+from headrace.quota.shared.server import GONE, Answer, History, Position
 
 
 @dataclass

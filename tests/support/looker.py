@@ -15,7 +15,7 @@ from pydantic import SecretStr
 
 from headrace.looker.client import LookerClient, LookerConnection, open_client
 from headrace.looker.client.client import LookerRetryPolicy
-from headrace.looker.content import TYPES, in_stages
+from headrace.looker.content_types import TYPES, in_stages
 from headrace.looker.extract.context import (
     Context,
     choose_session,

@@ -23,15 +23,15 @@ from headrace.exchange.pages import PAGE_LIMIT, Page
 from headrace.exchange.planning import Sizing
 from headrace.exchange.proof import Check, unchecked
 from headrace.lake import Grid, PartListing, RawLake
-from headrace.lake.faults import Fault, FaultyStore
+from headrace.lake.failing_store import Fault, FaultyStore
 from headrace.lake.store import Guard, unguarded
 from headrace.leases import LeaseHeld
 from headrace.leases.exceptions import LeaseStoreUnavailable
 from headrace.leases.lease import Lease, Renewal
-from headrace.leases.machine import Liveness
 from headrace.leases.model import Process as ProcessIdentity
 from headrace.leases.model import Row
 from headrace.leases.store import LeaseStore
+from headrace.leases.this_machine import Liveness
 from headrace.pull.checkpoints import Checkpoint, read_checkpoint
 from headrace.pull.exceptions import CheckpointNotSaved, TokenBehind
 from headrace.pull.job import ProductJob, pull_progress

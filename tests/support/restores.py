@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import SecretStr
 
 from headrace.looker.client import LookerClient, LookerConnection, open_client
-from headrace.looker.content import TYPES
+from headrace.looker.content_types import TYPES
 from headrace.looker.restore.plan import plan
 from headrace.looker.restore.report import RestoreReport
 from headrace.looker.restore.restorer import Restorer

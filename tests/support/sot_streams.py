@@ -7,7 +7,7 @@ from pathlib import Path
 
 from headrace.sot.embedded.store import EmbeddedStore
 from headrace.sot.frames import STREAM_MAGIC, Chunk, join
-from headrace.sot.gen import GeneratedRecord, StreamSpec, generate
+from headrace.sot.sample_records import GeneratedRecord, StreamSpec, generate
 from headrace.sot.store import SotStore
 from headrace.sot.writing.options import WriteOptions
 from headrace.sot.writing.write import WriteReport, write_stream

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from headrace.looker.content import CONTENT
+from headrace.looker.content_types import CONTENT
 from headrace.looker.vault import Item, Vault, item_of
 
 

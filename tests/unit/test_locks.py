@@ -29,7 +29,7 @@ from headrace.quota import Gate, QuotaConfig, QuotaUnavailable, open_gate, stora
 from headrace.quota.status import inspect, reset_quota
 from headrace.sot.embedded.store import EmbeddedStore
 from headrace.sot.exceptions import StoreUnavailable
-from headrace.sot.old_log import OldLog
+from headrace.sot.unsharded_log import OldLog
 from headrace.stopping import STOP
 from tests.support.sot_streams import made, write
 from tests.support.stopped import stopped_holder, stopped_writer
@@ -233,7 +233,7 @@ def test_a_volume_of_the_log(tmp_path: Path) -> None:
 
 
 def test_the_old_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headrace.sot.old_log._BUSY_MS", 100)
+    monkeypatch.setattr("headrace.sot.unsharded_log._BUSY_MS", 100)
     old = OldLog(tmp_path / "old.sqlite", create=True)
     with stopped_writer(old.path) as pid, named(pid, StoreUnavailable):
         old.append(record.body for record in made(1, symbols=1))

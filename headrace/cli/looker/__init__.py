@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import typer
 
-from headrace.cli.lazy import Lazy, LazyGroup
+from headrace.cli.lazy_commands import Lazy, LazyGroup
 
 
 class _Commands(LazyGroup):

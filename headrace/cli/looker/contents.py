@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 
 from headrace.cli.common import Json, print_json, table_of
-from headrace.cli.exits import Exit
+from headrace.cli.exit_codes import Exit
 from headrace.cli.looker.shared import (
     Deleted,
     IdArgument,

@@ -12,7 +12,7 @@ import typer
 
 from headrace.amounts import counted
 from headrace.cli.common import Json, print_json
-from headrace.cli.exits import Exit
+from headrace.cli.exit_codes import Exit
 from headrace.cli.looker.shared import (
     BaseUrl,
     OutageLimit,

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from headrace.amounts import counted
 from headrace.cli.common import Json, Yes, confirm, print_json, table_of
-from headrace.cli.exits import Exit
+from headrace.cli.exit_codes import Exit
 from headrace.cli.looker.shared import (
     BaseUrl,
     Deleted,

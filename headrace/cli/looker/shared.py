@@ -12,7 +12,7 @@ import typer
 from headrace.extras import require
 from headrace.leases import hold, open_leases
 from headrace.logs import hide
-from headrace.looker.content import TYPES, content_of
+from headrace.looker.content_types import TYPES, content_of
 from headrace.looker.extract.request import vault_lease
 from headrace.looker.vault import Vault, VaultOfAnother
 from headrace.pull.request import BLOCK_PREFIX

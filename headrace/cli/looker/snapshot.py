@@ -14,7 +14,7 @@ from rich.console import Console
 from headrace.amounts import counted
 from headrace.cli.common import Json, print_json, table_of
 from headrace.cli.evidence import KeyOption, key_at
-from headrace.cli.exits import Exit
+from headrace.cli.exit_codes import Exit
 from headrace.cli.looker.shared import VaultPath, opened, vault_path
 from headrace.errors import ConfigurationError
 from headrace.evidence.exceptions import KeyMissing

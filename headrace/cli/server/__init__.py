@@ -23,7 +23,7 @@ token), `state` (the folder), `address` (ports, health), `environment` (settings
 clients), `configured` (the user's API), `run` (an API for one command), `status`.
 """
 
-from headrace.cli.exits import bounded_exit, drain
+from headrace.cli.exit_codes import bounded_exit, drain
 from headrace.cli.server.address import PortTakenError
 from headrace.cli.server.configured import configured_api
 from headrace.cli.server.environment import client_environment

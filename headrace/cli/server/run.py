@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.cli.common import logs_are_json
-from headrace.cli.exits import drain
+from headrace.cli.exit_codes import drain
 from headrace.cli.server.configured import configured_api
 from headrace.cli.server.environment import (
     client_environment,

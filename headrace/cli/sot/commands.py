@@ -13,14 +13,13 @@ from rich.console import Console
 from headrace.amounts import counted
 from headrace.cli.common import Json, print_json, table_of
 from headrace.cli.evidence import KeyOption, key_at
-from headrace.cli.exits import Exit
+from headrace.cli.exit_codes import Exit
 from headrace.cli.options import pipeline_command
 from headrace.cli.sot.stores import StoreOption, SymbolsOption, opened
 from headrace.errors import ConfigurationError
 from headrace.evidence.keys import signing_key
 from headrace.extras import require
 from headrace.sot.exceptions import DamagedLog
-from headrace.sot.gen import FAULTS, StreamSpec, generate
 from headrace.sot.opening import CQL_SCHEME
 from headrace.sot.output import WRITERS, Target
 from headrace.sot.requests import (
@@ -32,6 +31,7 @@ from headrace.sot.requests import (
     VerifyRequest,
     WriteRequest,
 )
+from headrace.sot.sample_records import FAULTS, StreamSpec, generate
 from headrace.sot.sources.reading import Format
 from headrace.sot.store import SotStore
 from headrace.sot.tree.log_head import sign_head

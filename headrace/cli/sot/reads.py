@@ -11,7 +11,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from headrace.cli.exits import Exit
+from headrace.cli.exit_codes import Exit
 from headrace.cli.sot.stores import StoreOption, SymbolsOption, opened
 from headrace.errors import ConfigurationError
 from headrace.signals import stop_on_signals

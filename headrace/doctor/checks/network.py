@@ -15,7 +15,7 @@ from headrace.doctor.runner import Finding, Target, ok, problem, warning
 from headrace.errors import ConfigurationError, HeadraceError
 from headrace.pull.request import BLOCK_PREFIX
 from headrace.quota import Phase, open_gate
-from headrace.quota.place import QuotaServer
+from headrace.quota.location import QuotaServer
 from headrace.quota.status import breaker_path, known_names, quota_path
 from headrace.wire import Origin, Proxy, proxy_for, tls_context, trusted_files
 

@@ -16,7 +16,7 @@ from headrace.pull.request import BLOCK_PREFIX
 from headrace.quota import QuotaConfig, format_rates, parse_rates
 from headrace.quota.breaker import Phase
 from headrace.quota.clock import NS, MonotonicClock
-from headrace.quota.place import QuotaServer
+from headrace.quota.location import QuotaServer
 from headrace.quota.register import VERSION, State
 from headrace.quota.status import (
     BookStatus,

@@ -8,9 +8,9 @@ from contextlib import closing
 
 from headrace.doctor.runner import Finding, ok, warning
 from headrace.quota import QuotaConfig
-from headrace.quota.place import QuotaServer
+from headrace.quota.location import QuotaServer
 from headrace.quota.shared import open_keeper
-from headrace.quota.shared.keeper import Keeper
+from headrace.quota.shared.server import Keeper
 from headrace.quota.status import QuotaStatus, inspect
 
 _ASKED = 20

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.deferred import deferred
 from headrace.extras import import_with
+from headrace.lazy_imports import deferred
 from headrace.looker.exceptions import (
     AccessRefused,
     AppError,

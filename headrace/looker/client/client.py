@@ -23,9 +23,9 @@ from looker_sdk.sdk.api40.methods import Looker40SDK
 from headrace.errors import ConfigurationError, HeadraceError
 from headrace.looker.client.connection import LookerConnection
 from headrace.looker.client.transport import Call, SdkTransport
-from headrace.looker.content import Listing, content_of
+from headrace.looker.combined_bodies import put_together
+from headrace.looker.content_types import Listing, content_of
 from headrace.looker.exceptions import AppError
-from headrace.looker.parts import put_together
 from headrace.metrics.requests import ClientStats
 from headrace.quota import Gate
 from headrace.stopping import StopEvent

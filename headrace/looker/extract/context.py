@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from headrace.looker.client import Call, LookerClient, NotFound
-from headrace.looker.content import content_of
+from headrace.looker.content_types import content_of
 from headrace.looker.elements import elements_of
 from headrace.looker.exceptions import UnknownFolder
 from headrace.looker.extract.report import RangeReceipt

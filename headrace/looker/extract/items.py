@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from headrace.errors import HeadraceError
 from headrace.looker.client import Call, NotFound
-from headrace.looker.content import Content
+from headrace.looker.content_types import Content
 from headrace.looker.extract.context import Context
 from headrace.looker.extract.report import RangeReceipt
 from headrace.looker.extract.writer import Batch, Ticket

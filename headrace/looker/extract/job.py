@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from headrace.errors import HeadraceError
-from headrace.looker.content import Content, content_of
+from headrace.looker.content_types import Content, content_of
 from headrace.looker.extract.context import Context, Mapper, pieces_of
 from headrace.looker.extract.items import ItemFetcher
 from headrace.looker.extract.listing import ListingReader, Scope
 from headrace.looker.extract.pages import Known
 from headrace.looker.extract.report import RangeReceipt, TypeReceipt
-from headrace.looker.named import named_ids
+from headrace.looker.merged_query_ids import named_ids
 from headrace.looker.vault import ITEM, PAGE, page_of_key
 from headrace.run.report import Status
 from headrace.stopping import Stopped

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from headrace.errors import HeadraceError
 from headrace.looker.client import AppError, Call
-from headrace.looker.content import Content, Listing
+from headrace.looker.content_types import Content, Listing
 from headrace.looker.elements import elements_of
 from headrace.looker.exceptions import ItemRefused, ListingShifts
 from headrace.looker.extract.context import Context

@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from headrace.looker.content import SEPARATOR, Content, Listing
+from headrace.looker.content_types import SEPARATOR, Content, Listing
 from headrace.looker.vault import Page, Vault
 from headrace.looker.vault.items import id_text, server_time, shown
 from headrace.wire.exceptions import BadAnswer

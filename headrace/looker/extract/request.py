@@ -9,8 +9,8 @@ from typing import Annotated, Any
 from pydantic import Field, field_validator, model_validator
 
 from headrace.lake.names import location_digest
-from headrace.looker.asking import InFolders, split_names
-from headrace.looker.content import TYPES, content_of
+from headrace.looker.common_parameters import InFolders, split_names
+from headrace.looker.content_types import TYPES, content_of
 from headrace.paths import real_path
 from headrace.run.parameters import Form, about
 
@@ -21,7 +21,7 @@ IN_FOLDERS = ("folder", "look", "dashboard", "merge_query", "query")
 class ExtractRequest(InFolders):
     """An extraction.
 
-    `types` are content types, each once, in the order of `headrace.looker.content.TYPES`.
+    `types` are content types, each once, in the order of `headrace.looker.content_types.TYPES`.
     """
 
     types: Annotated[

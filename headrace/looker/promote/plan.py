@@ -17,10 +17,10 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from headrace.looker.client import NotFound
-from headrace.looker.content import content_of
+from headrace.looker.content_types import content_of
 from headrace.looker.elements import objects
 from headrace.looker.exceptions import NotPromotable
-from headrace.looker.named import merged_queries_of
+from headrace.looker.merged_query_ids import merged_queries_of
 from headrace.looker.promote.reading import Reading
 from headrace.looker.promote.references import Explores, Missing, Owners, explores_of, looks_of
 from headrace.looker.restore.api import Api

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from headrace.looker.content import content_of
+from headrace.looker.content_types import content_of
 from headrace.looker.promote.plan import (
     WRITTEN,
     Change,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from headrace.looker.content import in_stages
+from headrace.looker.content_types import in_stages
 from headrace.looker.exceptions import FolderNotRead
 from headrace.looker.extract.context import Context, ending_of, resolve_folders
 from headrace.looker.extract.job import TypeJob

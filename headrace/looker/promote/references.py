@@ -9,9 +9,9 @@ from typing import Any
 from urllib.parse import quote
 
 from headrace.looker.client import AccessRefused, NotFound
-from headrace.looker.content import content_of
+from headrace.looker.content_types import content_of
 from headrace.looker.elements import objects
-from headrace.looker.named import merged_queries_of
+from headrace.looker.merged_query_ids import merged_queries_of
 from headrace.looker.restore.api import Api
 from headrace.looker.restore.fields import Fields
 from headrace.looker.vault import NotInVault, Vault, id_text

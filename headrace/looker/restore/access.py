@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 
-from headrace.looker.content import escaped
+from headrace.looker.content_types import escaped
 from headrace.looker.elements import objects
 from headrace.looker.exceptions import NotRestorable
 from headrace.looker.restore import attributes

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from headrace.looker.content import escaped
+from headrace.looker.content_types import escaped
 from headrace.looker.elements import objects
 from headrace.looker.restore.fields import Fields
 from headrace.looker.restore.target import Synced, Target

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from headrace.looker.elements import objects
-from headrace.looker.named import merged_query_of
+from headrace.looker.merged_query_ids import merged_query_of
 from headrace.looker.restore.api import Api, id_from_answer
 from headrace.looker.restore.fields import (
     LEFT_OUT,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from headrace.looker.content import RESTORE_ORDER, content_of
+from headrace.looker.content_types import RESTORE_ORDER, content_of
 from headrace.looker.exceptions import NotRestorable
-from headrace.looker.named import named_in
+from headrace.looker.merged_query_ids import named_in
 from headrace.looker.vault import NotInVault, Row, Vault
 
 

@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from headrace.errors import ConfigurationError, HeadraceError
-from headrace.looker.content import SEPARATOR, content_of
+from headrace.looker.content_types import SEPARATOR, content_of
 from headrace.looker.exceptions import NotRestorable, TakenByAnother
 from headrace.looker.restore.access import SYNCHRONISED, synchronise
 from headrace.looker.restore.api import Api

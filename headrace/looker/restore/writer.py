@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from headrace.looker.content import content_of
+from headrace.looker.content_types import content_of
 from headrace.looker.exceptions import NotRestorable
 from headrace.looker.restore.api import Api, id_from_answer
 from headrace.looker.restore.fields import Fields, sources, to_send

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, field_validator, model_validator
 
-from headrace.looker.asking import InFolders, split_names
+from headrace.looker.common_parameters import InFolders, split_names
 from headrace.run.parameters import Form, about
 
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.errors import HeadraceError
 from headrace.looker.client import Call, NotFound
-from headrace.looker.content import content_of
+from headrace.looker.content_types import content_of
 from headrace.looker.elements import objects
-from headrace.looker.named import merged_query_of
+from headrace.looker.merged_query_ids import merged_query_of
 from headrace.looker.validate.report import Broken
 from headrace.looker.vault import id_text
 from headrace.quota import OutageError

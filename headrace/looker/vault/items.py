@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from headrace.looker.content import SEPARATOR, Content, content_of
+from headrace.looker.content_types import SEPARATOR, Content, content_of
 from headrace.looker.exceptions import ItemRefused
 from headrace.looker.vault.secrets import without_secrets
 

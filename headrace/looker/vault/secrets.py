@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from headrace.looker.content import CONNECTION_FIELDS
+from headrace.looker.content_types import CONNECTION_FIELDS
 
 _Body = dict[str, Any]
 

@@ -12,7 +12,7 @@ import sqlite3
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from headrace.looker.content import content_of
+from headrace.looker.content_types import content_of
 from headrace.looker.exceptions import ListingIncomplete, NoSuchSession, NotInVault
 from headrace.looker.vault.contents import GONE
 from headrace.looker.vault.file import VaultFile
@@ -188,7 +188,7 @@ class Listings:
 
         Args:
             session: its number.
-            type_, name: content type, and which listing of it (see `headrace.looker.content`).
+            type_, name: content type (`headrace.looker.content_types`), and which listing of it.
             complete: read to its end without one failed page, in one session.
             items: how many it showed.
             scope: empty if it asked for everything; else what it was narrowed to, such as

@@ -1,15 +1,15 @@
 """Quotas and breakers of many machines, on Redis or PostgreSQL (docs/adr has the reasons).
 
-The rules are those of one machine, and stand where they stood: `headrace.quota.book` and its
+The rules are those of one machine, and stand where they stood: `headrace.quota.bookings` and its
 neighbours, on SQLite. Every process keeps a copy of a quota's tables in memory (`replica`) and
 works on that. What a transaction changes there is sent to the server as one change, with the number
 of the change that it was made on; the server appends it if that is still the last one, and else
-returns those that came in between (`ledger`). So the order of changes is the same for all, as that
-of transactions on a file is, and the server knows nothing of slots or lanes: it keeps a list.
+returns those that came in between (`transactions`). So the order of changes is the same for all, as
+that of transactions on a file is, and the server knows nothing of slots or lanes: it keeps a list.
 
-1. `ledger`: a quota's copy in one process: transactions, catching up, starting again.
+1. `transactions`: a quota's copy in one process: transactions, catching up, starting again.
 2. `replica`: the tables in memory, and changes as bytes.
-3. `keeper`: what a server has to do; `redis`, `postgres`: the two that do it.
+3. `server`: what a server has to do; `redis`, `postgres`: the two that do it.
 4. `clock`: the server's clock as one process knows it.
 """
 
@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING
 
 from headrace.extras import import_with
 from headrace.quota.clock import MS
-from headrace.quota.place import QuotaServer
+from headrace.quota.location import QuotaServer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from headrace.quota.rates import QuotaRate
-    from headrace.quota.shared.keeper import Keeper
-    from headrace.quota.shared.ledger import Ledger
+    from headrace.quota.shared.server import Keeper
+    from headrace.quota.shared.transactions import Ledger
 
 
 def open_keeper(server: QuotaServer) -> Keeper:
@@ -55,7 +55,7 @@ def open_ledger(server: QuotaServer, name: str, rates: Sequence[QuotaRate] = ())
     Raises:
         ConfigurationError: as `open_keeper`.
     """
-    from headrace.quota.shared.ledger import Ledger  # not where all is in a folder
+    from headrace.quota.shared.transactions import Ledger  # not where all is in a folder
 
     longest = max((rate.interval_ms for rate in rates), default=0)
     return Ledger(open_keeper(server), name, longest * MS)

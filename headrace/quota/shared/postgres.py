@@ -23,9 +23,9 @@ from headrace.postgres import (
     Row,
 )
 from headrace.quota.exceptions import QuotaOutage, QuotaServerRefused
-from headrace.quota.place import QuotaServer
+from headrace.quota.location import QuotaServer
 from headrace.quota.shared.clock import ServerClock
-from headrace.quota.shared.keeper import GONE, KEPT, Answer, History, Position
+from headrace.quota.shared.server import GONE, KEPT, Answer, History, Position
 
 #: The longest wait for a connection, or for an answer, in seconds.
 LIMIT_S = 2.0

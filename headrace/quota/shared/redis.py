@@ -20,9 +20,9 @@ from redis.retry import Retry
 
 from headrace.quota.clock import NS
 from headrace.quota.exceptions import QuotaOutage, QuotaServerRefused
-from headrace.quota.place import QuotaServer
+from headrace.quota.location import QuotaServer
 from headrace.quota.shared.clock import ServerClock
-from headrace.quota.shared.keeper import GONE, KEPT, Answer, History, Position
+from headrace.quota.shared.server import GONE, KEPT, Answer, History, Position
 
 #: Scripts write after they have read the time since this version; older ones refuse that.
 OLDEST = (6, 0)

@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from headrace.sim.child import ChildServer
 from headrace.sim.keyed.settings import KeyedFault, KeyedSettings, KeyedSubject
 from headrace.sim.keyed.simulation import KeyCounts, KeyedSimulation
+from headrace.sim.process import ChildServer
 from headrace.sim.serving import ThreadedServer
 
 

@@ -6,11 +6,11 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from headrace.sim.child import ChildServer
 from headrace.sim.looker.faults import LookerFault, LookerSubject
 from headrace.sim.looker.library import Library
 from headrace.sim.looker.settings import Change, LookerSettings, parse_change
 from headrace.sim.looker.simulation import LookerSimulation
+from headrace.sim.process import ChildServer
 from headrace.sim.serving import ThreadedServer
 
 

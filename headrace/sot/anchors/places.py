@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
+from headrace.atomic_files import sync_folder, write_all
 from headrace.errors import HeadraceError
 from headrace.lake.exceptions import LakeUnusable
 from headrace.locks import locked
 from headrace.paths import real_path
 from headrace.sot.anchors.exceptions import AnchorsMisconfigured, AnchorsUnavailable
-from headrace.whole_files import sync_folder, write_all
 
 if TYPE_CHECKING:
     from headrace.lake.s3_locked import LockedStore

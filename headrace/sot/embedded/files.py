@@ -20,9 +20,9 @@ from typing import Final
 import msgspec
 from xxhash import xxh3_64_hexdigest, xxh3_64_intdigest
 
+from headrace.atomic_files import put_whole, sync_folder, write_new
 from headrace.sot.embedded.entries import FORMAT, TornTail
 from headrace.sot.exceptions import DamagedLog, NewerLog, StoreMisconfigured, StoreUnavailable
-from headrace.whole_files import put_whole, sync_folder, write_new
 
 _NAME: Final = b"HRSOTVOL"
 _CHECK_BYTES: Final = 8

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from headrace.atomic_files import write_all
 from headrace.kill_points import kill_point
 from headrace.locks import LockTimeout, lock, try_lock
 from headrace.sot.embedded.entries import (
@@ -48,7 +49,6 @@ from headrace.sot.embedded.files import (
 )
 from headrace.sot.embedded.index import SymbolIndex, VolumeIndex, damage_at
 from headrace.sot.exceptions import DamagedLog, NewerLog, StoreUnavailable
-from headrace.whole_files import write_all
 
 #: Reads the index under the lock and returns what to append.
 Plan = Callable[["Volume"], Sequence[tuple[Entry, bytes]]]

@@ -9,7 +9,7 @@ from headrace.sot.exceptions import DamagedLog, StoreUnavailable
 from headrace.sot.store import Head, SotStore
 from headrace.sot.writing.options import WriteOptions
 from headrace.sot.writing.stats import Problems
-from headrace.sot.writing.symbol import SymbolWriter
+from headrace.sot.writing.symbol_writer import SymbolWriter
 
 
 class Claims:

@@ -26,7 +26,7 @@ from headrace.sot.writing.messages import Ack, Finished, SymbolCount
 from headrace.sot.writing.options import WriteOptions, shard_of
 from headrace.sot.writing.shards import Shard, SymbolQueue
 from headrace.sot.writing.stats import Histogram, Problems, ShardStats
-from headrace.sot.writing.symbol import SymbolWriter
+from headrace.sot.writing.symbol_writer import SymbolWriter
 
 #: A symbol waits for its commit when it is this many batches ahead, and this many commits.
 _BATCHES_AHEAD: Final = 4

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from headrace.sot.store import Batch
 from headrace.sot.writing.stats import Histogram, ShardStats
-from headrace.sot.writing.symbol import SymbolWriter
+from headrace.sot.writing.symbol_writer import SymbolWriter
 
 
 @dataclass(slots=True, eq=False)

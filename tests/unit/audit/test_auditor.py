@@ -10,7 +10,7 @@ import pytest
 from headrace.audit.auditor import run_audit
 from headrace.exchange.exceptions import UnknownProduct
 from headrace.lake.exceptions import ObjectMissing
-from headrace.lake.faults import Fault, FaultyStore, denied
+from headrace.lake.failing_store import Fault, FaultyStore, denied
 from headrace.lake.raw import RawLake
 from headrace.pull.exceptions import CheckpointTooNew, CheckpointUnreadable
 from headrace.run.report import Status

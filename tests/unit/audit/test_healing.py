@@ -13,7 +13,7 @@ from headrace.audit.healing import HealingRefused
 from headrace.audit.parts import find_set_aside
 from headrace.lake import RawLake
 from headrace.lake.exceptions import StoreUnavailable
-from headrace.lake.faults import Fault, FaultyStore
+from headrace.lake.failing_store import Fault, FaultyStore
 from headrace.leases import LeaseLost
 from headrace.pull.exceptions import CheckpointTooNew, CheckpointUnreadable
 from headrace.run.report import Status

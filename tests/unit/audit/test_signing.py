@@ -11,7 +11,7 @@ import pytest
 
 from headrace.audit.signing import Signing
 from headrace.evidence.keys import KeyList, PublicKey, SigningKey
-from headrace.lake.answers import Answer
+from headrace.lake.answer_evidence import Answer
 from headrace.lake.exceptions import PartUnreadable
 from headrace.lake.store import Store
 from headrace.manifests.chain import opening, sealing

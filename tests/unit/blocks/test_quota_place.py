@@ -11,7 +11,7 @@ from pydantic import SecretStr
 from blocks import Quota
 from blocks.resolve import quota_place
 from headrace.errors import ConfigurationError
-from headrace.quota.place import QuotaServer
+from headrace.quota.location import QuotaServer
 from headrace.settings import load_settings
 
 REDIS = "redis://:hush-hush@10.0.0.1:6379/0"

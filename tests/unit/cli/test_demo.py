@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from headrace.cli import demo
-from headrace.cli.exits import Exit
+from headrace.cli.exit_codes import Exit
 
 
 class Ended(Exception):

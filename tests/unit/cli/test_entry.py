@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from headrace.cli import entry
-from headrace.cli.exits import Exit
+from headrace.cli.exit_codes import Exit
 
 _INTERRUPTED_WHILE_IT_LOADS = """
 import importlib.abc, os, signal, sys

@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 from headrace.cli.lease import app
 from headrace.errors import ConfigurationError
 from headrace.leases import LeaseHeld, LeaseLost, LeaseStatus, SqliteLeases
-from headrace.leases.machine import ThisMachine
 from headrace.leases.model import Process
+from headrace.leases.this_machine import ThisMachine
 
 NAME = "coinbase/BTC-USD"
 

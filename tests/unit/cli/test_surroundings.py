@@ -149,8 +149,8 @@ def test_other_packages_of_our_names_and_warnings_that_are_errors(tmp_path: Path
         "from headrace.cli import entry, main\n"
         "def command():\n"
         "    warnings.warn('old', DeprecationWarning)\n"
-        "    import tasks.waves\n"
-        "    print(tasks.waves.__file__)\n"
+        "    import tasks.bounded_map\n"
+        "    print(tasks.bounded_map.__file__)\n"
         "main.main = command\n"
         "entry.main()\n"
     )

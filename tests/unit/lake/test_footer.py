@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from headrace.lake import PartFooter, open_lake
-from headrace.lake.answers import Answer
+from headrace.lake.answer_evidence import Answer
 from headrace.lake.encoding import FOOTER_KEY, decode_footer
 from headrace.lake.exceptions import FooterTooNew, PartUnreadable
 from tests.lake_samples import FETCHED_AT, trades

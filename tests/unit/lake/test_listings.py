@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from headrace.lake import RawLake
-from headrace.lake.faults import FaultyStore
+from headrace.lake.failing_store import FaultyStore
 from headrace.lake.grid import Grid
 from headrace.lake.listings import FRESH_S, ListedLake, Listings
 from headrace.lake.local import LocalStore

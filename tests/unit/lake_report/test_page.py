@@ -14,8 +14,8 @@ from headrace.coverage import IntervalSet
 from headrace.errors import ConfigurationError
 from headrace.lake import open_lake
 from headrace.lake_report.facts import LakeFacts, Noted, RunFacts, collect
-from headrace.lake_report.making import write_page
 from headrace.lake_report.page import render
+from headrace.lake_report.page_file import write_page
 from tests.lake_samples import FETCHED_AT, SOURCE, trades
 from tests.support.queries import unified_lake
 

@@ -18,8 +18,8 @@ from headrace.leases import (
     hold,
 )
 from headrace.leases.lease import Lease, Renewal
-from headrace.leases.machine import Liveness
 from headrace.leases.model import Grant, Process
+from headrace.leases.this_machine import Liveness
 from headrace.stopping import StopEvent, Stopped
 
 NAME = "coinbase/BTC-USD"

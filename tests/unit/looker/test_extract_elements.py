@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from headrace.looker.content import content_of
+from headrace.looker.content_types import content_of
 from headrace.looker.elements import elements_of
 from headrace.looker.extract.pages import explore_ids, id_of, listed_elements
 from headrace.wire.exceptions import BadAnswer

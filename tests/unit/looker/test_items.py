@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 from support.vaults import body
 
-from headrace.looker.content import CONTENT, RESTORE_ORDER, TYPES, content_of
+from headrace.looker.content_types import CONTENT, RESTORE_ORDER, TYPES, content_of
 from headrace.looker.exceptions import ItemRefused, UnknownType
 from headrace.looker.vault import item_of
 from headrace.looker.vault.contents import PLAIN, ZSTD, UnknownCodec, compress, decompress

@@ -11,15 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.quota import BreakerConfig, Phase, QuotaConfig, QuotaUnavailable, RatesConflict
-from headrace.quota.book import SlotBook
+from headrace.quota.bookings import SlotBook
 from headrace.quota.breaker import Pass
 from headrace.quota.breaker_file import Breaker
 from headrace.quota.exceptions import QuotaOutage
 from headrace.quota.processes import this_machine
 from headrace.quota.shared.clock import ServerClock
-from headrace.quota.shared.keeper import KEPT, Answer
-from headrace.quota.shared.ledger import Ledger
 from headrace.quota.shared.replica import Replica
+from headrace.quota.shared.server import KEPT, Answer
+from headrace.quota.shared.transactions import Ledger
 from tests.support.keepers import MemoryKeeper, MemoryServer
 
 S = 1_000_000_000

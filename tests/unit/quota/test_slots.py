@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from headrace.quota import Lane, QuotaConfig
-from headrace.quota.book import SlotBook
+from headrace.quota.bookings import SlotBook
 from headrace.quota.slot import Slot
 
 S = 1_000_000_000

@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from headrace.quota import Lane, QuotaConfig
-from headrace.quota.book import SlotBook
-from headrace.quota.shared.ledger import Ledger
+from headrace.quota.bookings import SlotBook
+from headrace.quota.shared.transactions import Ledger
 from headrace.quota.slot import Slot
 from tests.support.keepers import MemoryKeeper, MemoryServer
 

@@ -15,7 +15,7 @@ import pytest
 from headrace.errors import ConfigurationError
 from headrace.evidence.keys import KeyList, PublicKey, SigningKey
 from headrace.evidence.statements import canonical
-from headrace.sot.anchors.comparing import (
+from headrace.sot.anchors.compare import (
     Comparison,
     PlaceReport,
     anchor_line,
@@ -24,7 +24,7 @@ from headrace.sot.anchors.comparing import (
 )
 from headrace.sot.anchors.exceptions import AnchorsMisconfigured, AnchorsUnavailable, StampRefused
 from headrace.sot.anchors.places import FileAnchors, GitAnchors, open_place
-from headrace.sot.anchors.stamps import check_stamp, load_roots, request_stamp
+from headrace.sot.anchors.timestamps import check_stamp, load_roots, request_stamp
 from headrace.sot.embedded.store import EmbeddedStore
 from headrace.sot.tree.log_head import LogHead, sign_head
 from headrace.sot.verify import verify_store

@@ -19,7 +19,7 @@ from headrace.sot.exceptions import (
     WrongLink,
 )
 from headrace.sot.frames import bodies, join
-from headrace.sot.gen import StreamSpec, generate
+from headrace.sot.sample_records import StreamSpec, generate
 
 RECORDS = made(40, symbols=1)
 RUN = run_of(RECORDS, 1)

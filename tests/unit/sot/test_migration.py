@@ -26,14 +26,14 @@ from headrace.sot.exceptions import (
     WrongLink,
 )
 from headrace.sot.frames import STREAM_MAGIC, bodies, frame, identity, join
-from headrace.sot.gen import StreamSpec, generate
 from headrace.sot.migration import Backfill, Migration, compare, relink
-from headrace.sot.old_log import OldLog, Phase, WrongPhase
 from headrace.sot.recover import recover
 from headrace.sot.requests import MigrateRequest
+from headrace.sot.sample_records import StreamSpec, generate
 from headrace.sot.store import Batch, Outcome
 from headrace.sot.tree.checking import consistency_holds
 from headrace.sot.tree.symbol_tree import SymbolTree
+from headrace.sot.unsharded_log import OldLog, Phase, WrongPhase
 from headrace.stopping import StopEvent
 from tests.support.sot_chains import Chain
 

@@ -16,8 +16,8 @@ from headrace.sot.embedded.store import EmbeddedStore
 from headrace.sot.encoding import decode
 from headrace.sot.exceptions import StoreUnavailable
 from headrace.sot.frames import STREAM_MAGIC, bodies, identity, join
-from headrace.sot.gen import StreamSpec, generate
 from headrace.sot.recover import RecoverOptions, RecoverReport, input_seq_of, recover
+from headrace.sot.sample_records import StreamSpec, generate
 from headrace.sot.sources.places import find_places
 from headrace.sot.sources.reading import Format, read_places
 from headrace.sot.writing.options import WriteOptions

@@ -21,8 +21,8 @@ from headrace.lake.exceptions import LakeUnusable
 from headrace.sot.encoding import decode
 from headrace.sot.exceptions import MalformedInput, SourceUnusable
 from headrace.sot.frames import STREAM_MAGIC, STREAM_NAME, Chunk
-from headrace.sot.gen import GeneratedRecord
 from headrace.sot.output import WRITERS
+from headrace.sot.sample_records import GeneratedRecord
 from headrace.sot.sources.parquet import SCHEMA
 from headrace.sot.sources.places import Place, find_places
 from headrace.sot.sources.reading import Format, read_places

@@ -10,7 +10,7 @@ from support.sot_streams import frames_of, made, run_of, write, written
 from xxhash import xxh3_64_intdigest
 
 from headrace.sot.embedded.store import EmbeddedStore
-from headrace.sot.gen import GeneratedRecord
+from headrace.sot.sample_records import GeneratedRecord
 from headrace.sot.verify import verify_store
 
 

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from headrace.quota.book import SlotBook
+from headrace.quota.bookings import SlotBook
 from headrace.quota.clock import MS, NS
 from headrace.quota.config import BufferConfig, QuotaConfig
-from headrace.quota.delays import DelaySpread, Known
+from headrace.quota.delay_spread import DelaySpread, Known
 from headrace.quota.lanes import Lane
 from headrace.quota.session import Session
 from headrace.sim.keyed import KeyedSettings

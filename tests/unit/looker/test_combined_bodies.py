@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from headrace.looker.client import NotFound
-from headrace.looker.content import CONNECTION_FIELDS, content_of
-from headrace.looker.parts import put_together
+from headrace.looker.combined_bodies import put_together
+from headrace.looker.content_types import CONNECTION_FIELDS, content_of
 from headrace.looker.vault import item_of
 from headrace.wire.exceptions import BadAnswer
 

@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
+from headrace.sot.acknowledged_heads import HeadsUnreadable, KeptHead, KeptHeads, read_heads
 from headrace.sot.chain import Position, genesis
-from headrace.sot.heads import HeadsUnreadable, KeptHead, KeptHeads, read_heads
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 FAR = Position(2**64, 2**64 - 1, bytes(range(32)))

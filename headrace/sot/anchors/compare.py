@@ -16,7 +16,7 @@ from headrace.evidence.keys import KeyList
 from headrace.evidence.statements import canonical
 from headrace.sot.anchors.exceptions import AnchorsUnavailable, StampRefused
 from headrace.sot.anchors.places import AnchorPlace
-from headrace.sot.anchors.stamps import Stamp, check_stamp, stamp_of
+from headrace.sot.anchors.timestamps import Stamp, check_stamp, stamp_of
 from headrace.sot.exceptions import DamagedLog
 from headrace.sot.store import SotStore
 from headrace.sot.tree.log_head import LogHead, SymbolHead, read_log_head

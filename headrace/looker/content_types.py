@@ -39,7 +39,7 @@ Queries and merged queries cannot be listed and never change: Looker gives a cha
 and an identical one the id of the one that is there. So each is fetched once.
 
 What stands in answers of its own (values of attributes, access to folders) is put together as one
-body; see `headrace.looker.parts`.
+body; see `headrace.looker.combined_bodies`.
 """
 
 from __future__ import annotations
@@ -91,7 +91,8 @@ class Content:
         listings: together they name every item of the type.
         one: path of a single item, with `{id}`; for an explore `{model}` and `{name}`.
         params: query of that request.
-        parts: a single item is put together from several answers, see `headrace.looker.parts`.
+        parts: a single item is put together from several answers, see
+            `headrace.looker.combined_bodies`.
         id_fields: the fields of a body that make the id, in the order of trial; several names
             joined by `::` are all needed.
         name_fields: the field that a person would call it by, in the order of trial.

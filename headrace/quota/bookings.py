@@ -28,8 +28,8 @@ from headrace.quota.clock import MS, NS, Clock
 from headrace.quota.config import QuotaConfig
 from headrace.quota.exceptions import QuotaUnavailable
 from headrace.quota.lanes import FIXED, MAX_PASSES, NONE_WAITING, Lane, Waiting, find_passable
-from headrace.quota.patience import patiently
 from headrace.quota.register import FORGET, TABLES, VERSION, Register
+from headrace.quota.server_outage import patiently
 from headrace.quota.slot import Slot
 from headrace.quota.status import BookStatus
 from headrace.quota.storage import Shareable, StateFile, StateStore

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.leases.machine import THIS_MACHINE, Liveness
 from headrace.leases.model import Process
+from headrace.leases.this_machine import THIS_MACHINE, Liveness
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="proofs come from /proc")
 
@@ -25,7 +25,7 @@ def liveness(process: Process, *, one_machine: bool = True) -> Liveness:
 def child() -> Iterator[subprocess.Popen[str]]:
     """A process that says who it is and then does nothing."""
     code = (
-        "from headrace.leases.machine import THIS_MACHINE as m\n"
+        "from headrace.leases.this_machine import THIS_MACHINE as m\n"
         "print(m.me().model_dump_json(), flush=True); input()"
     )
     with subprocess.Popen(
@@ -91,7 +91,7 @@ def test_a_process_whose_first_thread_ended_is_alive() -> None:
     """Linux shows such a process as a zombie, although its other threads go on."""
     code = (
         "import ctypes, threading, time\n"
-        "from headrace.leases.machine import THIS_MACHINE as m\n"
+        "from headrace.leases.this_machine import THIS_MACHINE as m\n"
         "print(m.me().model_dump_json(), flush=True)\n"
         "threading.Thread(target=time.sleep, args=(60,)).start()\n"
         "ctypes.CDLL(None).pthread_exit(None)"

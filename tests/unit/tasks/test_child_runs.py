@@ -17,13 +17,13 @@ from prefect.client.schemas.objects import DeploymentStatus
 from prefect.states import Cancelled, Completed, Crashed, Failed, Running
 
 from headrace.leases import LeaseStoreUnavailable, SqliteLeases
-from headrace.leases.machine import ThisMachine
 from headrace.leases.model import Process
+from headrace.leases.this_machine import ThisMachine
 from headrace.pull.report import Part, PartEnd
 from headrace.pull.spread import PartRequest, lease_of_part
 from headrace.stopping import StopEvent
-from tasks import children
-from tasks.children import Children, NothingRunsParts, part_deployment
+from tasks import child_runs
+from tasks.child_runs import Children, NothingRunsParts, part_deployment
 
 
 class Api:
@@ -80,10 +80,10 @@ class Api:
 @pytest.fixture
 def api(monkeypatch: pytest.MonkeyPatch) -> Api:
     api = Api()
-    monkeypatch.setattr(children, "get_client", lambda **_: api)
-    monkeypatch.setattr(children, "run_deployment", api.start)
-    monkeypatch.setattr(children, "_POLL_S", 0.001)
-    monkeypatch.setattr(children, "_LEASES_S", 0.0)
+    monkeypatch.setattr(child_runs, "get_client", lambda **_: api)
+    monkeypatch.setattr(child_runs, "run_deployment", api.start)
+    monkeypatch.setattr(child_runs, "_POLL_S", 0.001)
+    monkeypatch.setattr(child_runs, "_LEASES_S", 0.0)
     return api
 
 

@@ -11,13 +11,13 @@ from prefect.client.schemas.sorting import FlowRunSort
 
 from blocks.api import API_ERRORS
 from blocks.checkpoint import found_checkpoints
-from blocks.documents import client_for
+from blocks.versioned_documents import client_for
 from headrace.checks.request import CheckRequest
 from headrace.coverage import IntervalSet
 from headrace.errors import HeadraceError
 from headrace.lake import Store, look_into
 from headrace.lake_report.facts import Noted, RunFacts
-from headrace.lake_report.making import write_page
+from headrace.lake_report.page_file import write_page
 from headrace.paths import real_path
 from headrace.pull.request import PagedLake
 from tasks.kernel import PipelineRun

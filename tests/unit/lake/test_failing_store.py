@@ -10,7 +10,7 @@ from headrace.errors import ConfigurationError
 from headrace.kill_points import KILL_POINTS, KillSwitch, kill_point
 from headrace.lake import RawLake
 from headrace.lake.exceptions import StoreDenied, StoreUnavailable
-from headrace.lake.faults import Action, Fault, FaultyStore, denied, unavailable
+from headrace.lake.failing_store import Action, Fault, FaultyStore, denied, unavailable
 from headrace.lake.grid import Grid
 from headrace.lake.local import LocalStore
 from tests.lake_samples import FETCHED_AT, SOURCE, trades

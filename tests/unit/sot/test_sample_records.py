@@ -9,7 +9,7 @@ import pytest
 from support.sot_streams import made, run_of
 
 from headrace.errors import ConfigurationError
-from headrace.sot import gen
+from headrace.sot import sample_records
 from headrace.sot.chain import follow, genesis
 from headrace.sot.encoding import decode, encode
 from headrace.sot.frames import in_groups
@@ -96,7 +96,7 @@ def test_large_records_and_many_symbols_take_bounded_memory(
 ) -> None:
     """Patterns lie in memory: as many for each symbol as fit, one at least."""
     bound, kept = 200_000, 0
-    pattern = gen._pattern
+    pattern = sample_records._pattern
 
     def counted(*given: Any) -> tuple[bytes, bytes]:
         nonlocal kept
@@ -104,8 +104,8 @@ def test_large_records_and_many_symbols_take_bounded_memory(
         kept += sum(map(len, parts))
         return parts
 
-    monkeypatch.setattr(gen, "_PATTERN_BYTES", bound)
-    monkeypatch.setattr(gen, "_pattern", counted)
+    monkeypatch.setattr(sample_records, "_PATTERN_BYTES", bound)
+    monkeypatch.setattr(sample_records, "_pattern", counted)
     assert {len(each.body) + 4 for each in made(records, symbols=symbols, size_bytes=size)} == {
         size
     }

@@ -12,7 +12,7 @@ from headrace.exchange.planning import Sizing
 from headrace.lake import open_lake
 from headrace.leases import SqliteLeases
 from headrace.pull.job import ProductJob, pull_progress
-from headrace.pull.memory import PAGE_BYTES, MemoryBudget
+from headrace.pull.memory_budget import PAGE_BYTES, MemoryBudget
 from headrace.pull.request import PullRequest
 from headrace.stopping import StopEvent, Stopped
 

@@ -20,8 +20,8 @@ from typing import Concatenate, NamedTuple, ParamSpec, TypeVar
 from headrace.quota.clock import MS, NS
 from headrace.quota.exceptions import QuotaOutage
 from headrace.quota.shared.clock import ServerClock
-from headrace.quota.shared.keeper import GONE, KEPT, Keeper, Position
 from headrace.quota.shared.replica import Replica
+from headrace.quota.shared.server import GONE, KEPT, Keeper, Position
 from headrace.quota.storage import Found
 
 log = logging.getLogger(__name__)

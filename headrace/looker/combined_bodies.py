@@ -21,7 +21,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from headrace.looker.content import Content
+from headrace.looker.content_types import Content
 from headrace.looker.elements import elements_of
 from headrace.wire.exceptions import BadAnswer
 

@@ -12,7 +12,7 @@ import pytest
 from typer.main import get_group
 
 from headrace.cli import looker, main, sot
-from headrace.cli.lazy import LazyGroup
+from headrace.cli.lazy_commands import LazyGroup
 
 HEAVY = [
     "prefect",

@@ -6,7 +6,7 @@ from uuid import uuid4
 
 from prefect.blocks.core import Block
 
-from blocks.documents import Documents
+from blocks.versioned_documents import Documents
 from headrace.stopping import StopEvent
 
 

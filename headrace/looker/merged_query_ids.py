@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from headrace.looker.content import CONTENT
+from headrace.looker.content_types import CONTENT
 from headrace.looker.elements import objects
 from headrace.looker.vault import Vault
 from headrace.looker.vault.items import id_text

@@ -9,6 +9,7 @@ from datetime import UTC, date, datetime
 from importlib.util import find_spec
 from pathlib import Path
 
+from headrace.atomic_files import check_place, written_whole
 from headrace.checks.request import CheckRequest
 from headrace.lake import Lake
 from headrace.lake_report.facts import (
@@ -21,7 +22,6 @@ from headrace.lake_report.facts import (
 )
 from headrace.lake_report.page import render
 from headrace.unified.table import unified_table
-from headrace.whole_files import check_place, written_whole
 
 _DAILY = "SELECT exchange, symbol, date, count(*) AS count FROM trades GROUP BY ALL"
 
