@@ -41,13 +41,10 @@ from headrace.stopping import STOP, StopEvent
 from headrace.trades import rows_between
 
 
-class HealingRefused(StateError):
+class HealingRefused(PlaceError, StateError):
     """A product whose parts this version must not touch; nothing was."""
 
-    def __init__(self, product: str, reason: str, *, hint: str) -> None:
-        super().__init__(f"{product} was not healed: {reason}", hint=hint)
-        self.product = product
-        self.reason = reason
+    said = "{where} was not healed: {reason}"
 
 
 @dataclass(frozen=True, slots=True)

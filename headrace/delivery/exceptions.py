@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from headrace.errors import CHECK_STATE_FOLDER, ConfigurationError, StateError
+from headrace.errors import CHECK_STATE_FOLDER, ConfigurationError, PlaceError, StateError
 
 
-class JournalUnavailable(StateError):
+class JournalUnavailable(PlaceError, StateError):
     """The journal cannot be used: without it no request is accepted, and none leaves."""
 
-    def __init__(self, path: Path, problem: str, *, hint: str = "") -> None:
-        super().__init__(
-            f"the journal of requests {path} cannot be used: {problem}",
-            hint=hint or CHECK_STATE_FOLDER,
-        )
-        self.path = path
+    said = "the journal of requests {where} cannot be used: {reason}"
+    way_out = CHECK_STATE_FOLDER
 
 
 class SourceUnreadable(ConfigurationError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.errors import ConfigurationError, StateError
+from headrace.errors import ConfigurationError, PlaceError, StateError
 
 
 class KeyMissing(ConfigurationError):
@@ -31,7 +31,7 @@ class KeyExists(ConfigurationError):
         self.key_id = key_id
 
 
-class KeyUnusable(ConfigurationError):
+class KeyUnusable(PlaceError, ConfigurationError):
     """A key, or the list of public keys, cannot be used as it is (exit code 2).
 
     Attributes:
@@ -39,13 +39,10 @@ class KeyUnusable(ConfigurationError):
         reason: what is wrong, without any of the content.
     """
 
-    def __init__(self, where: str, reason: str, *, hint: str = "") -> None:
-        super().__init__(f"the signing key in {where} cannot be used: {reason}", hint=hint)
-        self.where = where
-        self.reason = reason
+    said = "the signing key in {where} cannot be used: {reason}"
 
 
-class BadStatement(StateError):
+class BadStatement(PlaceError, StateError):
     """A signed statement that is not valid, or whose form is not ours.
 
     Attributes:
@@ -53,7 +50,4 @@ class BadStatement(StateError):
         reason: what is wrong.
     """
 
-    def __init__(self, where: str, reason: str, *, hint: str = "") -> None:
-        super().__init__(f"the statement in {where} is not valid: {reason}", hint=hint)
-        self.where = where
-        self.reason = reason
+    said = "the statement in {where} is not valid: {reason}"

@@ -7,7 +7,7 @@ a name, a part, a footer or the grid that cannot be used.
 
 from __future__ import annotations
 
-from headrace.errors import ConfigurationError, HeadraceError, StateError
+from headrace.errors import ConfigurationError, HeadraceError, NewerVersion, PlaceError, StateError
 
 
 class StoreError(HeadraceError):
@@ -56,13 +56,10 @@ class ObjectMissing(PermanentStoreError):
     """The store says that there is nothing under this name (never concluded from a 403)."""
 
 
-class LakeUnusable(ConfigurationError):
+class LakeUnusable(PlaceError, ConfigurationError):
     """The lake cannot be worked with; found before any work was spent."""
 
-    def __init__(self, location: str, reason: str, *, hint: str = "") -> None:
-        super().__init__(f"the lake {location} cannot be used: {reason}", hint=hint)
-        self.location = location
-        self.reason = reason
+    said = "the lake {where} cannot be used: {reason}"
 
 
 class InvalidName(ConfigurationError):
@@ -116,38 +113,23 @@ class PartConflict(StateError):
         self.offered = offered
 
 
-class PartUnreadable(StateError):
+class PartUnreadable(PlaceError, StateError):
     """A file with the name of a part that is not a whole, readable part."""
 
-    def __init__(self, place: str, reason: str) -> None:
-        super().__init__(
-            f"{place} is not a readable part: {reason}",
-            hint="Fetch its range again with `headrace audit --heal`, which replaces the file",
-        )
-        self.place = place
-        self.reason = reason
+    said = "{where} is not a readable part: {reason}"
+    way_out = "Fetch its range again with `headrace audit --heal`, which replaces the file"
 
 
-class FooterTooNew(StateError):
+class FooterTooNew(NewerVersion):
     """A part was written by a newer version of the layout than this one knows."""
 
-    def __init__(self, place: str, *, found: int, known: int) -> None:
-        super().__init__(
-            f"{place} has schema version {found}; this version reads up to {known}",
-            hint="Upgrade headrace",
-        )
-        self.place = place
-        self.found = found
-        self.known = known
+    said = "{where} has schema version {found}; this version reads up to {known}"
 
 
-class GridDamaged(StateError):
+class GridDamaged(PlaceError, StateError):
     """The file that records the grid cannot be read."""
 
-    def __init__(self, place: str, reason: str, *, remedy: str) -> None:
-        super().__init__(f"{place} does not hold a grid: {reason}", hint=remedy)
-        self.place = place
-        self.reason = reason
+    said = "{where} does not hold a grid: {reason}"
 
 
 class MergeRefused(StateError):

@@ -170,7 +170,7 @@ def _recorded_grids(store: Store, exchange: str) -> tuple[Grid | None, Grid | No
         raise GridDamaged(
             store.place(former),
             f"it says {before.cell_pages} pages, {store.place(key)} says {now.cell_pages}",
-            remedy="Remove the wrong one: the widest parts that hold trades have as many pages as "
+            hint="Remove the wrong one: the widest parts that hold trades have as many pages as "
             "the right one says (verify_lake.py prints them)",
         )
     return now, before
@@ -196,13 +196,13 @@ def _parse(content: bytes, place: str) -> Grid:
     try:
         record = _GRID_FILE.decode(content)
     except msgspec.MsgspecError as error:
-        raise GridDamaged(place, str(error), remedy=remedy) from error
+        raise GridDamaged(place, str(error), hint=remedy) from error
     if record.schema_version > GRID_VERSION:
         reason = f"schema version {record.schema_version}, this version reads {GRID_VERSION}"
-        raise GridDamaged(place, reason, remedy="Upgrade headrace")
+        raise GridDamaged(place, reason, hint="Upgrade headrace")
     if record.page_ids != PAGE_IDS:
-        raise GridDamaged(place, f"pages of {record.page_ids} ids", remedy=remedy)
+        raise GridDamaged(place, f"pages of {record.page_ids} ids", hint=remedy)
     try:
         return Grid(record.cell_pages)
     except ValueError as error:
-        raise GridDamaged(place, str(error), remedy=remedy) from error
+        raise GridDamaged(place, str(error), hint=remedy) from error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.errors import ConfigurationError, HeadraceError, StateError
+from headrace.errors import ConfigurationError, HeadraceError, NewerVersion, PlaceError, StateError
 from headrace.leases.model import Holder
 
 
@@ -49,7 +49,7 @@ class InvalidLease(ConfigurationError):
         self.value = value
 
 
-class LeaseStoreUnavailable(HeadraceError):
+class LeaseStoreUnavailable(PlaceError):
     """The store did not answer in time or could not write; asking again later may help.
 
     Attributes:
@@ -57,10 +57,7 @@ class LeaseStoreUnavailable(HeadraceError):
         reason: what the store said.
     """
 
-    def __init__(self, where: str, reason: str, *, hint: str = "") -> None:
-        super().__init__(f"the leases in {where} cannot be reached: {reason}", hint=hint)
-        self.where = where
-        self.reason = reason
+    said = "the leases in {where} cannot be reached: {reason}"
 
 
 class LeaseStoreMisconfigured(ConfigurationError):
@@ -79,7 +76,7 @@ class LeaseStoreMisconfigured(ConfigurationError):
         self.reason = reason
 
 
-class DamagedLeases(StateError):
+class DamagedLeases(PlaceError, StateError):
     """The store holds something that is not a lease of ours, or half of one. It was not touched.
 
     Attributes:
@@ -87,20 +84,11 @@ class DamagedLeases(StateError):
         reason: how the damage showed.
     """
 
-    def __init__(self, where: str, reason: str, *, hint: str) -> None:
-        super().__init__(f"the leases in {where} are damaged: {reason}", hint=hint)
-        self.where = where
-        self.reason = reason
+    said = "the leases in {where} are damaged: {reason}"
 
 
-class NewerLeases(StateError):
+class NewerLeases(NewerVersion):
     """The store was written by a later version of Headrace than this one. It was not touched."""
 
-    def __init__(self, where: str, found: int, known: int) -> None:
-        super().__init__(
-            f"the leases in {where} have schema version {found}, this version knows {known}",
-            hint="Upgrade this installation of headrace; all that share the leases must be alike",
-        )
-        self.where = where
-        self.found = found
-        self.known = known
+    said = "the leases in {where} have schema version {found}, this version knows {known}"
+    way_out = "Upgrade this installation of headrace; all that share the leases must be alike"

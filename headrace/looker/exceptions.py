@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from headrace.errors import ConfigurationError, HeadraceError, StateError
+from headrace.errors import ConfigurationError, HeadraceError, NewerVersion, PlaceError, StateError
 from headrace.wire.exceptions import PermanentError, ServerError
 
 
@@ -55,43 +55,30 @@ class VaultMissing(ConfigurationError):
         self.path = path
 
 
-class _FileProblem(HeadraceError):
-    """Something is wrong with the file at `path`, for a `reason`."""
-
-    said = ""
-    way_out = ""
-
-    def __init__(self, path: Path, reason: str, *, hint: str = "") -> None:
-        message = self.said.format(path=path, reason=reason)
-        super().__init__(message, hint=hint or self.way_out)
-        self.path = path
-        self.reason = reason
-
-
-class VaultUnusable(_FileProblem, ConfigurationError):
+class VaultUnusable(PlaceError, ConfigurationError):
     """The path cannot hold a vault: a folder, no permission, no space."""
 
-    said = "the vault {path} cannot be used: {reason}"
+    said = "the vault {where} cannot be used: {reason}"
     way_out = "Look at the path, its permissions and the disk"
 
 
-class VaultForeign(_FileProblem, StateError):
+class VaultForeign(PlaceError, StateError):
     """The file exists and is not a vault: empty, text, or a database of something else."""
 
-    said = "{path} is not a vault of Headrace: {reason}"
+    said = "{where} is not a vault of Headrace: {reason}"
     way_out = "It was left as it is; name another file with --vault"
 
 
-class VaultBusy(_FileProblem):
+class VaultBusy(PlaceError):
     """Another process kept the file locked for longer than the limit."""
 
-    said = "the vault {path} cannot be written: {reason}"
+    said = "the vault {where} cannot be written: {reason}"
 
 
-class VaultDamaged(_FileProblem, StateError):
+class VaultDamaged(PlaceError, StateError):
     """The file is a vault, and SQLite or a hash says that it is not whole."""
 
-    said = "the vault {path} is damaged: {reason}"
+    said = "the vault {where} is damaged: {reason}"
     way_out = (
         "It was left as it is. Make sure that nothing uses it, move it (with its -wal and -shm) "
         "away, then `headrace looker snapshot fetch` brings back a copy, or `headrace looker "
@@ -110,17 +97,11 @@ class BodyDamaged(VaultDamaged):
         self.wrong = wrong
 
 
-class VaultTooNew(StateError):
+class VaultTooNew(NewerVersion):
     """A later version of Headrace wrote the file."""
 
-    def __init__(self, path: Path, found: int, known: int) -> None:
-        super().__init__(
-            f"the vault {path} has schema version {found}, this version of headrace knows {known}",
-            hint="Upgrade headrace here; the file was left as it is",
-        )
-        self.path = path
-        self.found = found
-        self.known = known
+    said = "the vault {where} has schema version {found}, this version of headrace knows {known}"
+    way_out = "Upgrade headrace here; the file was left as it is"
 
 
 class VaultOfAnother(StateError):
@@ -257,13 +238,10 @@ class TakenByAnother(LookerError):
         self.new_id = new_id
 
 
-class SnapshotsUnusable(ConfigurationError):
+class SnapshotsUnusable(PlaceError, ConfigurationError):
     """The place for snapshots cannot be worked with; found before any work was spent."""
 
-    def __init__(self, location: str, reason: str, *, hint: str = "") -> None:
-        super().__init__(f"snapshots cannot be kept in {location}: {reason}", hint=hint)
-        self.location = location
-        self.reason = reason
+    said = "snapshots cannot be kept in {where}: {reason}"
 
 
 class NoSuchSnapshot(ConfigurationError):
@@ -275,17 +253,14 @@ class NoSuchSnapshot(ConfigurationError):
         self.name = name
 
 
-class SnapshotDamaged(StateError):
+class SnapshotDamaged(PlaceError, StateError):
     """What the store returns is not what was put there, by its checksum."""
 
-    def __init__(self, place: str, reason: str) -> None:
-        super().__init__(
-            f"the snapshot {place} is damaged: {reason}",
-            hint="Nothing was put in the place of a vault; fetch an older one "
-            "(`headrace looker snapshot list`)",
-        )
-        self.place = place
-        self.reason = reason
+    said = "the snapshot {where} is damaged: {reason}"
+    way_out = (
+        "Nothing was put in the place of a vault; fetch an older one "
+        "(`headrace looker snapshot list`)"
+    )
 
 
 class TargetTaken(ConfigurationError):
@@ -299,13 +274,10 @@ class TargetTaken(ConfigurationError):
         self.path = path
 
 
-class FolderForeign(ConfigurationError):
+class FolderForeign(PlaceError, ConfigurationError):
     """The folder holds something else, or no record of what was unpacked into it."""
 
-    def __init__(self, folder: Path, reason: str, hint: str) -> None:
-        super().__init__(f"{folder}: {reason}", hint=hint)
-        self.folder = folder
-        self.reason = reason
+    said = "{where}: {reason}"
 
 
 class FolderEdited(StateError):

@@ -117,11 +117,13 @@ def load_manifest(folder: Path) -> Manifest | None:
         return None
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise FolderForeign(
-            folder, f"{MANIFEST_NAME} cannot be read ({error})", "Unpack into a new folder"
+            folder, f"{MANIFEST_NAME} cannot be read ({error})", hint="Unpack into a new folder"
         ) from error
     if saved.schema_version > _SCHEMA_VERSION:
         raise FolderForeign(
-            folder, f"a newer headrace wrote {MANIFEST_NAME}", "Upgrade headrace, or unpack again"
+            folder,
+            f"a newer headrace wrote {MANIFEST_NAME}",
+            hint="Upgrade headrace, or unpack again",
         )
     written = {p: e for p, e in saved.pending.items() if sha256_of(folder / p) == e.sha256}
     return Manifest(saved.source, {**saved.entries, **written})
@@ -242,14 +244,14 @@ def _write(vault: Vault, folder: Path, path: str, entry: Entry) -> None:
 
 def _prepared(folder: Path, *, force: bool) -> Manifest:
     if folder.exists() and not folder.is_dir():
-        raise FolderForeign(folder, "it is not a folder", "Name a folder")
+        raise FolderForeign(folder, "it is not a folder", hint="Name a folder")
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     manifest = load_manifest(folder)
     if manifest is None and any(folder.iterdir()) and not force:
         raise FolderForeign(
             folder,
             "it holds files that were not unpacked from a vault",
-            "Name a new or an empty folder; --force writes beside what is there",
+            hint="Name a new or an empty folder; --force writes beside what is there",
         )
     return manifest or Manifest()
 
@@ -316,7 +318,9 @@ def pack(
     manifest = load_manifest(folder)
     if manifest is None:
         raise FolderForeign(
-            folder, f"there is no {MANIFEST_NAME} in it", "Pack what `headrace looker unpack` wrote"
+            folder,
+            f"there is no {MANIFEST_NAME} in it",
+            hint="Pack what `headrace looker unpack` wrote",
         )
     if manifest.source != vault.source:
         raise VaultOfAnother(vault.path, vault.source, manifest.source)

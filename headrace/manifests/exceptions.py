@@ -2,33 +2,23 @@
 
 from __future__ import annotations
 
-from headrace.errors import StateError
+from headrace.errors import NewerVersion, PlaceError, StateError
 
 
-class ManifestDamaged(StateError):
+class ManifestDamaged(PlaceError, StateError):
     """A manifest, or a list of parts that it names, is not what was written."""
 
-    def __init__(self, place: str, reason: str) -> None:
-        super().__init__(
-            f"the manifest {place} is damaged: {reason}",
-            hint="Bring the file back from a copy. Without one, --sign --accept REASON goes on "
-            "behind it; the break stays in the chain",
-        )
-        self.place = place
-        self.reason = reason
+    said = "the manifest {where} is damaged: {reason}"
+    way_out = (
+        "Bring the file back from a copy. Without one, --sign --accept REASON goes on behind it; "
+        "the break stays in the chain"
+    )
 
 
-class ManifestTooNew(StateError):
+class ManifestTooNew(NewerVersion):
     """A newer version wrote the manifest."""
 
-    def __init__(self, place: str, *, found: int, known: int) -> None:
-        super().__init__(
-            f"the manifest {place} has version {found}; this version reads up to {known}",
-            hint="Upgrade headrace",
-        )
-        self.place = place
-        self.found = found
-        self.known = known
+    said = "the manifest {where} has version {found}; this version reads up to {known}"
 
 
 class ManifestMissing(StateError):
@@ -53,10 +43,7 @@ class ManifestsContended(StateError):
         self.place = place
 
 
-class NotSigned(StateError):
+class NotSigned(PlaceError, StateError):
     """What would be stated is not what may be stated; nothing was signed."""
 
-    def __init__(self, product: str, reason: str, *, hint: str) -> None:
-        super().__init__(f"{product} was not signed: {reason}", hint=hint)
-        self.product = product
-        self.reason = reason
+    said = "{where} was not signed: {reason}"

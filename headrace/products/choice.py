@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar, Self
 from pydantic import Field, field_validator, model_validator
 
 from headrace.amounts import counted
-from headrace.errors import ConfigurationError
+from headrace.errors import ConfigurationError, PlaceError
 from headrace.exchange.products import canonical_product, canonical_products
 from headrace.lake.exceptions import LakeUnusable, StoreError
 from headrace.lake.store import Store, stored_products
@@ -99,21 +99,16 @@ class NotInLake(ConfigurationError):
         self.known = tuple(known)
 
 
-class ListFileUnusable(ConfigurationError):
+class ListFileUnusable(PlaceError, ConfigurationError):
     """A file that should hold product ids, one a line.
 
-    Args:
-        path: as it was given.
+    Attributes:
+        where: the path as it was given.
         reason: what is wrong with it.
     """
 
-    def __init__(self, path: str, reason: str) -> None:
-        super().__init__(
-            f"product ids cannot be read from {path}: {reason}",
-            hint="Write one id a line, such as BTC-USD; lines that begin with # are passed over",
-        )
-        self.path = path
-        self.reason = reason
+    said = "product ids cannot be read from {where}: {reason}"
+    way_out = "Write one id a line, such as BTC-USD; lines that begin with # are passed over"
 
 
 class ProductChoice(Parameters):

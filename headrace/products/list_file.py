@@ -11,7 +11,7 @@ from uuid import uuid4
 import msgspec
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_random
 
-from headrace.errors import ConfigurationError, StateError
+from headrace.errors import ConfigurationError, PlaceError, StateError
 from headrace.lake.exceptions import ObjectMissing
 from headrace.lake.names import OWN_ROOT, canonical_exchange, location_digest
 from headrace.lake.store import Store
@@ -22,18 +22,14 @@ from headrace.products.listing import LIST_VERSION, ProductList, some
 _PATIENCE_S = 10.0
 
 
-class ListDamaged(StateError):
+class ListDamaged(PlaceError, StateError):
     """The kept list cannot be read; it was left as it is."""
 
-    def __init__(self, place: str, reason: str, *, hint: str = "") -> None:
-        super().__init__(
-            f"{place} does not hold a list of products: {reason}",
-            hint=hint
-            or "Restore it, or remove it and run headrace products sync: what users "
-            "added to it and the named sets are then gone",
-        )
-        self.place = place
-        self.reason = reason
+    said = "{where} does not hold a list of products: {reason}"
+    way_out = (
+        "Restore it, or remove it and run headrace products sync: what users added to it and the "
+        "named sets are then gone"
+    )
 
 
 class UnknownListed(ConfigurationError):

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from headrace.errors import HeadraceError, StateError
+from headrace.errors import HeadraceError, NewerVersion, StateError
 
 
 class CheckpointUnreadable(StateError):
     """A checkpoint exists but cannot be used: damaged, or written by a newer version."""
 
 
-class CheckpointTooNew(CheckpointUnreadable):
+class CheckpointTooNew(NewerVersion, CheckpointUnreadable):
     """A checkpoint was written by a newer version, which may know better than this one."""
 
-    def __init__(self, where: str, *, found: int, known: int) -> None:
-        super().__init__(
-            f"the checkpoint of {where} has schema version {found}, this version of headrace "
-            f"knows {known}",
-            hint="Upgrade headrace here, all that share a lake must be alike; or replace it by "
-            "what the lake says: headrace checkpoint rebuild --force",
-        )
-        self.found = found
-        self.known = known
+    said = (
+        "the checkpoint of {where} has schema version {found}, this version of headrace knows "
+        "{known}"
+    )
+    way_out = (
+        "Upgrade headrace here, all that share a lake must be alike; or replace it by what the "
+        "lake says: headrace checkpoint rebuild --force"
+    )
 
 
 class NothingToRebuild(StateError):

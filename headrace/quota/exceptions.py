@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from headrace.errors import ConfigurationError, HeadraceError, StateError
+from headrace.errors import ConfigurationError, HeadraceError, PlaceError, StateError
 
 
 class RatesError(ConfigurationError):
@@ -42,12 +42,10 @@ class RatesConflict(ConfigurationError):
         self.pids = pids
 
 
-class QuotaUnavailable(StateError):
+class QuotaUnavailable(PlaceError, StateError):
     """The shared state cannot be used: no permit is given, because permits cannot be counted."""
 
-    def __init__(self, path: Path | str, problem: str, *, hint: str = "") -> None:
-        super().__init__(f"no permits without the quota's state {path}: {problem}", hint=hint)
-        self.path = path
+    said = "no permits without the quota's state {where}: {reason}"
 
 
 class QuotaOutage(QuotaUnavailable):
@@ -57,13 +55,10 @@ class QuotaOutage(QuotaUnavailable):
     """
 
 
-class QuotaServerRefused(ConfigurationError):
+class QuotaServerRefused(PlaceError, ConfigurationError):
     """The server of a shared quota will never serve us as it is, or as we are."""
 
-    def __init__(self, where: str, reason: str, *, hint: str) -> None:
-        super().__init__(f"quotas cannot be kept on {where}: {reason}", hint=hint)
-        self.where = where
-        self.reason = reason
+    said = "quotas cannot be kept on {where}: {reason}"
 
 
 class PermitTimeout(HeadraceError):

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
-from headrace.errors import StateError
+from headrace.errors import PlaceError, StateError
 from headrace.sot.chain import Position
 
 #: Raised with every change that an older version would misread.
@@ -21,17 +21,14 @@ SCHEMA_VERSION = 1
 _Unsigned = Annotated[str, StringConstraints(pattern=r"^[0-9]{1,20}$")]
 
 
-class HeadsUnreadable(StateError):
+class HeadsUnreadable(PlaceError, StateError):
     """The document of heads is damaged, newer than this version or another store's."""
 
-    def __init__(self, store: str, reason: str) -> None:
-        super().__init__(
-            f"the heads remembered of {store} cannot be used: {reason}",
-            hint="Verify the store (headrace sot verify --no-heads), then delete the block: "
-            "the next write makes a new one",
-        )
-        self.store = store
-        self.reason = reason
+    said = "the heads remembered of {where} cannot be used: {reason}"
+    way_out = (
+        "Verify the store (headrace sot verify --no-heads), then delete the block: the next write "
+        "makes a new one"
+    )
 
 
 class KeptHead(BaseModel):

@@ -8,27 +8,22 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from headrace.atomic_files import put_whole
-from headrace.errors import ConfigurationError
+from headrace.errors import ConfigurationError, PlaceError
 from headrace.sot.acknowledged_heads import KeptHead
 
 CURSOR_VERSION = 1
 
 
-class CursorUnusable(ConfigurationError):
+class CursorUnusable(PlaceError, ConfigurationError):
     """A file that is no cursor, or cannot be read or written (exit code 2).
 
     Attributes:
-        path: the file.
+        where: the file.
         reason: why not.
     """
 
-    def __init__(self, path: str, reason: str) -> None:
-        super().__init__(
-            f"the cursor {path} cannot be used: {reason}",
-            hint="Name another file; one that does not exist begins at the beginning",
-        )
-        self.path = path
-        self.reason = reason
+    said = "the cursor {where} cannot be used: {reason}"
+    way_out = "Name another file; one that does not exist begins at the beginning"
 
 
 class Reached(KeptHead):

@@ -5,7 +5,7 @@ Every class carries the symbol and the sequence (or the file and the line) it is
 
 from __future__ import annotations
 
-from headrace.errors import ConfigurationError, HeadraceError, StateError
+from headrace.errors import ConfigurationError, HeadraceError, NewerVersion, PlaceError, StateError
 
 
 class MalformedRecord(HeadraceError):
@@ -140,17 +140,11 @@ class DamagedLog(StateError):
         self.reason = reason
 
 
-class NewerLog(StateError):
+class NewerLog(NewerVersion):
     """The store was written by a later version of Headrace than this one. It was not touched."""
 
-    def __init__(self, where: str, found: int, known: int) -> None:
-        super().__init__(
-            f"the log in {where} has format {found}, this version knows {known}",
-            hint="Upgrade this installation of headrace",
-        )
-        self.where = where
-        self.found = found
-        self.known = known
+    said = "the log in {where} has format {found}, this version knows {known}"
+    way_out = "Upgrade this installation of headrace"
 
 
 class StoreUnavailable(HeadraceError):
@@ -171,13 +165,10 @@ class StoreUnavailable(HeadraceError):
         self.reason = reason
 
 
-class StoreMisconfigured(ConfigurationError):
+class StoreMisconfigured(PlaceError, ConfigurationError):
     """A location or a setting of a store that cannot work (exit code 2)."""
 
-    def __init__(self, where: str, reason: str, *, hint: str = "") -> None:
-        super().__init__(f"{where} cannot be used as a source-of-truth store: {reason}", hint=hint)
-        self.where = where
-        self.reason = reason
+    said = "{where} cannot be used as a source-of-truth store: {reason}"
 
 
 class TakenOver(HeadraceError):

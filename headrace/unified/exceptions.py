@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from headrace.errors import HeadraceError, StateError
+from headrace.errors import HeadraceError, PlaceError, StateError
 from headrace.lake.exceptions import StoreDenied, StoreFull
 
 REBUILD_HINT = "`headrace transform --rebuild` makes the table again from the raw layer"
@@ -21,37 +21,25 @@ class TableMissing(StateError):
         self.place = place
 
 
-class TableDamaged(StateError):
+class TableDamaged(PlaceError, StateError):
     """The log of a table, or a file that it names, cannot be read."""
 
-    def __init__(self, place: str, reason: str) -> None:
-        super().__init__(f"the table at {place} is damaged: {reason}", hint=REBUILD_HINT)
-        self.place = place
-        self.reason = reason
+    said = "the table at {where} is damaged: {reason}"
+    way_out = REBUILD_HINT
 
 
-class TableTooNew(StateError):
+class TableTooNew(PlaceError, StateError):
     """A newer version of Headrace, or of the Delta protocol, wrote the table."""
 
-    def __init__(self, place: str, reason: str) -> None:
-        super().__init__(
-            f"the table at {place} was written by a newer version: {reason}",
-            hint=f"Upgrade headrace; or {REBUILD_HINT}, in the format of this version",
-        )
-        self.place = place
-        self.reason = reason
+    said = "the table at {where} was written by a newer version: {reason}"
+    way_out = f"Upgrade headrace; or {REBUILD_HINT}, in the format of this version"
 
 
-class TableUnreachable(HeadraceError):
+class TableUnreachable(PlaceError):
     """The table's place did not answer, or refused."""
 
-    def __init__(self, place: str, reason: str) -> None:
-        super().__init__(
-            f"the table at {place} cannot be reached: {reason}",
-            hint="Run again once the store answers; what was committed is kept",
-        )
-        self.place = place
-        self.reason = reason
+    said = "the table at {where} cannot be reached: {reason}"
+    way_out = "Run again once the store answers; what was committed is kept"
 
 
 class TableBusy(HeadraceError):

@@ -30,7 +30,7 @@ from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 
 from headrace.cli.alarms.catalogue import ALARMS, FLOWS, OLDER_EVENTS, Alarm, alarms
 from headrace.cli.alarms.smtp import SmtpMail
-from headrace.errors import ConfigurationError, HeadraceError
+from headrace.errors import ConfigurationError, PlaceError
 
 #: The type of block that is called with a payload of ours; all others speak for themselves.
 _WEBHOOK = "webhook"
@@ -51,15 +51,11 @@ class NoSuchBlock(ConfigurationError):
         self.reference = reference
 
 
-class MessageNotSent(HeadraceError):
+class MessageNotSent(PlaceError):
     """A block did not send a message."""
 
-    def __init__(self, reference: str, problem: str) -> None:
-        super().__init__(
-            f"{reference} did not send the message: {problem}",
-            hint="Look at its address and at the way there; its command saves it again",
-        )
-        self.reference = reference
+    said = "{where} did not send the message: {reason}"
+    way_out = "Look at its address and at the way there; its command saves it again"
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,22 +27,17 @@ from pydantic import (
 )
 
 from headrace import __version__
-from headrace.errors import ConfigurationError
+from headrace.errors import ConfigurationError, PlaceError
 from headrace.project import project_folder
 
 _FILE = "prefect.yaml"
 
 
-class PlanUnusable(ConfigurationError):
+class PlanUnusable(PlaceError, ConfigurationError):
     """The file with the deployments cannot be read, or does not say what it must."""
 
-    def __init__(self, path: Path, problem: str) -> None:
-        super().__init__(
-            f"the deployments in {path} cannot be used: {problem}",
-            hint="Correct the file, or name another one with --deployments",
-        )
-        self.path = path
-        self.problem = problem
+    said = "the deployments in {where} cannot be used: {reason}"
+    way_out = "Correct the file, or name another one with --deployments"
 
 
 class _Section(BaseModel):

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import msgspec
 
-from headrace.errors import OTHER_STATE_FOLDER, ConfigurationError
+from headrace.errors import OTHER_STATE_FOLDER, ConfigurationError, PlaceError
 from headrace.locks import locked, open_lock, try_lock
 
 #: The name of the Prefect server among the managed processes.
@@ -28,15 +28,11 @@ SERVER = "server"
 _LOG_LIMIT_BYTES = 10 * 2**20
 
 
-class StateFolderError(ConfigurationError):
+class StateFolderError(PlaceError, ConfigurationError):
     """The state folder cannot be made or written."""
 
-    def __init__(self, path: Path, reason: str) -> None:
-        super().__init__(
-            f"the state folder {path} cannot be used ({reason})",
-            hint=OTHER_STATE_FOLDER,
-        )
-        self.path = path
+    said = "the state folder {where} cannot be used ({reason})"
+    way_out = OTHER_STATE_FOLDER
 
 
 class ProcessRecord(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from headrace.errors import ConfigurationError, HeadraceError
+from headrace.errors import ConfigurationError, HeadraceError, PlaceError
 
 
-class AnchorsMisconfigured(ConfigurationError):
+class AnchorsMisconfigured(PlaceError, ConfigurationError):
     """A place of anchors that cannot work (exit code 2).
 
     Attributes:
@@ -13,13 +13,8 @@ class AnchorsMisconfigured(ConfigurationError):
         reason: why not.
     """
 
-    def __init__(self, where: str, reason: str, *, hint: str = "") -> None:
-        super().__init__(
-            f"{where} cannot keep anchors: {reason}",
-            hint=hint or "Name a file, git:FOLDER or s3://bucket/prefix",
-        )
-        self.where = where
-        self.reason = reason
+    said = "{where} cannot keep anchors: {reason}"
+    way_out = "Name a file, git:FOLDER or s3://bucket/prefix"
 
 
 class AnchorsUnavailable(HeadraceError):
@@ -38,7 +33,7 @@ class AnchorsUnavailable(HeadraceError):
         self.reason = reason
 
 
-class StampRefused(HeadraceError):
+class StampRefused(PlaceError):
     """A time-stamp authority gave no stamp, or one that is not valid.
 
     Attributes:
@@ -46,7 +41,4 @@ class StampRefused(HeadraceError):
         reason: what is wrong.
     """
 
-    def __init__(self, where: str, reason: str, *, hint: str = "") -> None:
-        super().__init__(f"the time stamp of {where} is not valid: {reason}", hint=hint)
-        self.where = where
-        self.reason = reason
+    said = "the time stamp of {where} is not valid: {reason}"

@@ -66,7 +66,7 @@ def test_a_later_addition_of_the_same_version_is_passed_over() -> None:
 def test_a_missing_or_garbled_footer_is_named(metadata: dict[bytes, bytes] | None) -> None:
     with pytest.raises(PartUnreadable, match="the/part") as caught:
         decode_footer(metadata, "the/part")
-    assert caught.value.place == "the/part"
+    assert caught.value.where == "the/part"
     assert caught.value.hint
 
 
