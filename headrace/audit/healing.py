@@ -28,7 +28,7 @@ from headrace.audit.inspection import inspect
 from headrace.audit.parts import compare_overlap, set_aside
 from headrace.audit.recheck import recheck_holes
 from headrace.audit.report import Action, Repair
-from headrace.errors import StateError
+from headrace.errors import PlaceError, StateError
 from headrace.exchange.source import Source
 from headrace.kill_points import kill_point
 from headrace.lake import Overlap, Part, RawLake

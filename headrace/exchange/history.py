@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 
-from headrace.exchange.evidence import shows_beginning
+from headrace.exchange.proof import shows_beginning
 from headrace.exchange.exceptions import Contradiction, ValueRefused
 from headrace.exchange.pages import Page
 from headrace.exchange.proof import (

@@ -56,12 +56,16 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.exchange.evidence import find_long_holes, shows_beginning
 from headrace.exchange.exceptions import Contradiction
 from headrace.exchange.pages import Outline, Page
 from headrace.lake.answer_evidence import Answer
 from headrace.lake.digest import content_digest
 from headrace.trades import rows_between
+from datetime import datetime
+import pyarrow.compute as pc
+from headrace.exchange.pages import Outline, Page
+from headrace.lake.answer_evidence import Answer
+from headrace.lake.grid import PAGE_IDS
 
 #: What one look at a page shows: all of it, or its ids.
 Sight = Page | Outline
@@ -315,3 +319,33 @@ def _contradiction(page: Sight, problem: str) -> Contradiction:
 
 def _ids_per_row(page: Page) -> float:
     return (page.last_id - page.first_id + 1) / len(page)
+
+
+def find_long_holes(page: Page, at: datetime) -> tuple[Answer, ...]:
+    """The page as evidence for each hole of a page or more between two of its rows.
+
+    Args:
+        page: an answer that was believed.
+        at: when it was read.
+    """
+    longest = min(page.limit, PAGE_IDS)
+    if not len(page) or page.last_id - page.first_id + 1 - len(page) < longest:
+        return ()
+    ids = page.trades.column(0)
+    steps = pc.subtract(ids[1:], ids[:-1])
+    rows = pc.indices_nonzero(pc.greater(steps, longest)).to_pylist()
+    return tuple(_answer(page, at, ids[row].as_py(), ids[row + 1].as_py()) for row in rows)
+
+
+def shows_beginning(page: Page | Outline, at: datetime) -> Answer:
+    """A page with fewer trades than were asked for, as evidence that nothing is older."""
+    return _answer(page, at, 0, page.first_id)
+
+
+def shows_newest(page: Page | Outline, at: datetime) -> Answer:
+    """The newest page as evidence of the newest trade: nothing else is said of what follows it."""
+    return _answer(page, at, page.last_id, page.last_id)
+
+
+def _answer(page: Page | Outline, at: datetime, left: int, right: int) -> Answer:
+    return Answer(page.after, at, len(page), page.first_id, page.last_id, (left, right))

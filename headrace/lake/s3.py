@@ -20,7 +20,7 @@ from botocore.exceptions import ClientError
 
 from headrace.lake.exceptions import ObjectMissing
 from headrace.lake.s3_client import make_client
-from headrace.lake.s3_options import object_store_options
+from headrace.lake.s3_client import object_store_options
 from headrace.lake.s3_reading import FastReader
 from headrace.lake.s3_retry import S3Call, code_of, status_of
 from headrace.lake.s3_settings import S3Settings, s3_location

@@ -30,7 +30,11 @@ from headrace.leases.exceptions import (
 )
 from headrace.leases.model import Grant, Holder, LeaseState, LeaseStatus, Measured, Row
 from headrace.leases.this_machine import THIS_MACHINE, Liveness, Machine
+import os
+from collections.abc import Callable
+from typing import Generic, TypeVar
 
+T = TypeVar("T")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,199}")
 _RUN_ID = re.compile(r"[!-~][ -~]{0,199}")
 
@@ -340,3 +344,26 @@ def _validate(name: str, run_id: str, ttl_s: float) -> None:
         raise InvalidLease("a run id", run_id, "1 to 200 printable ASCII characters")
     if not (math.isfinite(ttl_s) and 0 < ttl_s <= 86_400):
         raise InvalidLease("the time to live of a lease", ttl_s, "more than 0, at most 86400 s")
+
+
+class PerProcess(Generic[T]):
+    """One `T` in each process that asks, whether it was forked or spawned.
+
+    Such as a connection, which a forked child cannot share.
+
+    Args:
+        make: makes it; called again in a process that has none.
+    """
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make = make
+        self._made: tuple[int, T] | None = None
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**self.__dict__, "_made": None}
+
+    def get(self) -> T:
+        """That of this process."""
+        if self._made is None or self._made[0] != os.getpid():
+            self._made = os.getpid(), self._make()
+        return self._made[1]

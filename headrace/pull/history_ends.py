@@ -16,7 +16,7 @@ from functools import partial
 import pyarrow as pa
 
 from headrace.coverage import EMPTY
-from headrace.exchange.evidence import shows_newest
+from headrace.exchange.proof import shows_newest
 from headrace.exchange.exceptions import Contradiction
 from headrace.exchange.history import History, both_ends, find_first, newest_page, sight
 from headrace.exchange.pages import Page

@@ -25,7 +25,7 @@ from headrace.looker.extract.context import (
 from headrace.looker.extract.job import TypeJob
 from headrace.looker.extract.report import TypeReceipt
 from headrace.looker.extract.request import ExtractRequest
-from headrace.looker.extract.threads import in_threads
+from headrace.looker.promote.reading import in_threads
 from headrace.looker.extract.writer import BATCHES_PER_WORKER, Writer
 from headrace.looker.vault import Vault
 from headrace.looker.vault.secrets import without_secrets

@@ -67,7 +67,7 @@ class _Commands(LazyGroup):
             "(development to production).",
         ),
         "validate": Lazy(
-            "headrace.cli.looker.validate:validate",
+            "headrace.cli.looker.extract:validate",
             "Find looks, dashboards and schedules whose queries do not run any more.",
         ),
         "cleanup": Lazy(

@@ -1,4 +1,4 @@
-"""`headrace looker extract|retry|verify|cleanup`: keep a vault up to date, whole and small."""
+"""`headrace looker extract|retry|verify|cleanup|validate`: a vault up to date, whole, small."""
 
 from __future__ import annotations
 
@@ -38,6 +38,9 @@ from headrace.quota.config import OUTAGE_LIMIT_S
 from headrace.settings import load_settings
 from headrace.signals import stop_on_signals
 from headrace.stopping import Stopped
+from headrace.cli.looker.shared import check_looker
+from headrace.cli.options import pipeline_command
+from headrace.looker.validate.request import ValidateRequest
 
 
 def _check(request: ExtractRequest, _as_json: bool) -> None:
@@ -228,3 +231,17 @@ def cleanup(
             f"and {done.items:,} "
             f"items {verb}"
         )
+
+
+validate = pipeline_command(
+    "looker-validate",
+    ValidateRequest,
+    """Find looks, dashboards and schedules whose queries do not run any more.
+
+    Asks Looker's own content validation, and with --run-queries each query as well. Exit code 4 if
+    anything is broken. Logs in with LOOKERSDK_CLIENT_ID and LOOKERSDK_CLIENT_SECRET, or with those
+    of a Looker block.
+    """,
+    name="validate",
+    check=lambda request, _as_json: check_looker(request.base_url),
+)

@@ -12,12 +12,18 @@ from headrace.looker.extract.context import Context, ending_of, resolve_folders
 from headrace.looker.extract.job import TypeJob
 from headrace.looker.extract.report import TypeReceipt
 from headrace.looker.extract.request import ExtractRequest
-from headrace.looker.extract.threads import in_threads
 from headrace.looker.extract.writer import Writer
 from headrace.looker.vault import ITEM, Vault
 from headrace.run.progress import RunProgress
 from headrace.run.report import combined
 from headrace.stopping import Ending, StopEvent
+from collections.abc import Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from itertools import islice
+from headrace.looker.extract.context import Mapper, Piece
+from headrace.looker.extract.job import TypeJob
+from headrace.looker.extract.report import RangeReceipt
+from headrace.stopping import StopEvent
 
 if TYPE_CHECKING:
     from headrace.looker.client import LookerClient
@@ -75,3 +81,22 @@ def read_folder(
         if failure.session == session
     }
     return Reading(session, folders, unread)
+
+
+def in_threads(job: TypeJob, width: int, stop: StopEvent) -> Mapper:
+    """Do the pieces of a job on `width` threads, a bounded number of them ahead."""
+
+    def mapped(kind: str, pieces: Iterator[Piece]) -> Iterable[RangeReceipt]:
+        with ThreadPoolExecutor(width, thread_name_prefix=f"looker-{kind}") as pool:
+            out: set[Future[RangeReceipt]] = set()
+            while True:
+                if not stop.is_set():
+                    wave = islice(pieces, 2 * width - len(out))
+                    out |= {pool.submit(job.do, kind, key, values) for key, values in wave}
+                if not out:
+                    return
+                done, out = wait(out, return_when=FIRST_COMPLETED)
+                for future in done:
+                    yield future.result()
+
+    return mapped

@@ -19,7 +19,7 @@ from headrace.looker.exceptions import NotRestorable, TakenByAnother
 from headrace.looker.restore.access import SYNCHRONISED, synchronise
 from headrace.looker.restore.api import Api
 from headrace.looker.restore.fields import Fields, alike
-from headrace.looker.restore.finder import Finder
+from headrace.looker.restore.target import Finder
 from headrace.looker.restore.memberships import Memberships
 from headrace.looker.restore.plan import Step
 from headrace.looker.restore.report import ItemReport, RestoreOutcome, RestoreReport

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from headrace.sot.chain import Position
-from headrace.sot.embedded.batches import block_entry, check_batches, claim_entry
+from headrace.sot.embedded.index import block_entry, check_batches, claim_entry
 from headrace.sot.embedded.entries import (
     Entry,
     Key,
@@ -30,16 +30,23 @@ from headrace.sot.embedded.files import (
     load_or_make,
     store_id,
 )
-from headrace.sot.embedded.following import Looks
 from headrace.sot.embedded.index import SymbolIndex
 from headrace.sot.embedded.tiles import TILE_FOLDER, TileFiles
 from headrace.sot.embedded.volume import Volume
 from headrace.sot.exceptions import DamagedLog, StoreMisconfigured, StoreUnavailable
 from headrace.sot.store import Answer, Batch, BatchLimits, Block, Head, Outcome, Parked, by_symbol
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+from headrace.sot.chain import Position
+from headrace.sot.embedded.volume import Volume
+from headrace.sot.exceptions import DamagedLog, StoreUnavailable
+from headrace.sot.store import Head
 
 #: Larger blocks share an fsync among more records; one is decompressed to read any of its records.
 #: Four of a symbol share one, for what arrives while the disk is at the last ones.
 _LIMITS: Final = BatchLimits(records=2000, size_bytes=1024 * 1024, together=4)
+#: How many looks in a row pass over a volume that is being appended to; the next one waits.
+_MOST_MISSED: Final = 5
 
 
 class EmbeddedStore:
@@ -362,3 +369,40 @@ class EmbeddedStore:
         self.torn.append(torn)
         if self._report_torn is not None:
             self._report_torn(torn)
+
+
+class Looks:
+    """Remembers which volumes could not be looked into, since an append was under way."""
+
+    def __init__(self) -> None:
+        self._missed: dict[int, int] = {}
+
+    def moved_heads(
+        self, volumes: Iterable[Volume], known: Mapping[int, Position]
+    ) -> Iterator[Head]:
+        """See `SotStore.moved_heads`."""
+        damage: DamagedLog | None = None
+        for volume in volumes:
+            try:
+                if volume.unread:
+                    self._look_into(volume)
+            except DamagedLog as error:
+                damage = damage or error
+            except OSError as error:
+                reason = error.strerror or str(error)
+                raise StoreUnavailable(str(volume.path), "reading", reason) from error
+            for index in volume.symbols.values():
+                head = index.head
+                if head is not None and known.get(head.symbol_id) != head.position:
+                    yield head
+            damage = damage or next(iter(volume.damages), None)
+        if damage is not None:
+            raise damage
+
+    def _look_into(self, volume: Volume) -> None:
+        missed = self._missed.pop(volume.number, 0)
+        if missed >= _MOST_MISSED:
+            with volume.reading():
+                return
+        if not volume.look():
+            self._missed[volume.number] = missed + 1

@@ -7,7 +7,7 @@ from botocore.credentials import ReadOnlyCredentials
 
 from headrace.lake import S3Settings
 from headrace.lake.s3 import S3Store
-from headrace.lake.s3_options import object_store_options
+from headrace.lake.s3_client import object_store_options
 
 KEYS = ReadOnlyCredentials("key", "secret", "token")
 
