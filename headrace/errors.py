@@ -76,9 +76,7 @@ class NewerVersion(StateError):
     way_out: ClassVar[str] = "Upgrade headrace"
 
     def __init__(self, where: str | Path, found: int, known: int) -> None:
-        super().__init__(
-            self.said.format(where=where, found=found, known=known), hint=self.way_out
-        )
+        super().__init__(self.said.format(where=where, found=found, known=known), hint=self.way_out)
         self.where = str(where)
         self.found = found
         self.known = known

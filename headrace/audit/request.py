@@ -10,7 +10,7 @@ from pydantic import Field, field_validator, model_validator
 
 from headrace.products.choice import StoredChoice
 from headrace.pull.request import SPAN, ExchangeAccess, PullRequest, parse_span
-from headrace.run.parameters import Form
+from headrace.run.parameters import Form, about
 
 
 class AuditRequest(StoredChoice, ExchangeAccess):
@@ -23,75 +23,76 @@ class AuditRequest(StoredChoice, ExchangeAccess):
 
     deep: Annotated[
         bool,
-        Field(
-            title="Read every row",
-            description="Read every row too, and recompute order, uniqueness, counts and digests.",
-            examples=[False],
+        about(
+            "Read every row",
+            "Read every row too, and recompute order, uniqueness, counts and digests.",
+            False,
         ),
     ] = False
     heal: Annotated[
         bool,
-        Field(
-            title="Repair and fetch",
-            description="Repair, fetch what is missing, and audit again. Nothing is deleted that "
+        about(
+            "Repair and fetch",
+            "Repair, fetch what is missing, and audit again. Nothing is deleted that "
             "is not proven.",
-            examples=[False],
+            False,
         ),
     ] = False
     offline: Annotated[
         bool,
-        Field(
-            title="Without the exchange",
-            description="Send no request; compare with the newest trade in the lake.",
-            examples=[True],
+        about(
+            "Without the exchange",
+            "Send no request; compare with the newest trade in the lake.",
+            True,
         ),
     ] = False
     lag: Annotated[
         timedelta | None,
-        Field(
-            title="Lag allowed",
-            description="Trades younger than this may be missing, such as 15m; empty for none.",
-            examples=["15m", "1h"],
+        about(
+            "Lag allowed",
+            "Trades younger than this may be missing, such as 15m; empty for none.",
+            "15m",
+            "1h",
         ),
         SPAN,
     ] = None
 
     sign: Annotated[
         bool,
-        Field(
-            title="Sign a manifest",
-            description="Then sign what each product holds, beside it (docs/manifests.md).",
-            examples=[True],
+        about(
+            "Sign a manifest",
+            "Then sign what each product holds, beside it (docs/manifests.md).",
+            True,
         ),
     ] = False
     accept: Annotated[
         str,
-        Field(
-            title="Accept losses, for a reason",
-            description="Sign although trades of the last manifest are lost or changed, or it is "
+        Field(max_length=200),
+        about(
+            "Accept losses, for a reason",
+            "Sign although trades of the last manifest are lost or changed, or it is "
             "damaged; the reason stands in the manifest.",
-            examples=["the exchange corrected its prices"],
-            max_length=200,
+            "the exchange corrected its prices",
         ),
     ] = ""
 
     key: Annotated[
         str,
-        Field(
-            title="Signing key",
-            description="What signs manifests, and says whose are trusted: a file or block:NAME.",
-            examples=["block:ours"],
+        about(
+            "Signing key",
+            "What signs manifests, and says whose are trusted: a file or block:NAME.",
+            "block:ours",
         ),
         Form(str, empty="", environment="HEADRACE_SIGNING_KEY"),
     ] = ""
 
     anchors: Annotated[
         str,
-        Field(
-            title="Anchors",
-            description="Where the lake's heads are kept and held against it: files, git:FOLDER or "
+        about(
+            "Anchors",
+            "Where the lake's heads are kept and held against it: files, git:FOLDER or "
             "s3://bucket/prefix, joined by commas.",
-            examples=["git:/srv/anchors,s3://worm/headrace"],
+            "git:/srv/anchors,s3://worm/headrace",
         ),
         Form(str, empty="", setting="lake_anchors", joined=True),
     ] = ""

@@ -10,7 +10,7 @@ from pydantic import Field, field_validator, model_validator
 from headrace.products.choice import StoredChoice
 from headrace.products.listing import checked_pattern, matching
 from headrace.pull.request import SPAN, LakeAccess, parse_span
-from headrace.run.parameters import Form
+from headrace.run.parameters import Form, about
 
 _NO_LIMIT = "none"
 DEFAULT_AGE = "1h"
@@ -24,83 +24,88 @@ class CheckRequest(StoredChoice, LakeAccess):
 
     last: Annotated[
         timedelta | None,
-        Field(
-            title="Last",
-            description="Look only at parts with trades of this length of time up to now, such as "
+        about(
+            "Last",
+            "Look only at parts with trades of this length of time up to now, such as "
             "1d; empty for all.",
-            examples=["1d", "6h"],
+            "1d",
+            "6h",
         ),
         SPAN,
     ] = None
     max_missing: Annotated[
         int,
-        Field(
-            ge=0,
-            title="Missing ids allowed",
-            description="Ids that may be missing between the first and the newest trade stored.",
-            examples=[0, 1000],
+        Field(ge=0),
+        about(
+            "Missing ids allowed",
+            "Ids that may be missing between the first and the newest trade stored.",
+            0,
+            1000,
         ),
     ] = 0
     max_hole: Annotated[
         int,
-        Field(
-            ge=0,
-            title="Longest hole allowed",
-            description="Ids in a row that the exchange may not have; 0 for any number.",
-            examples=[1_000_000, 10_000],
+        Field(ge=0),
+        about(
+            "Longest hole allowed",
+            "Ids in a row that the exchange may not have; 0 for any number.",
+            1_000_000,
+            10_000,
         ),
     ] = 1_000_000
     max_age: Annotated[
         tuple[str, ...],
-        Field(
-            title="Oldest newest trade allowed",
-            description="How old the newest trade may be, such as 1h; of some products by id or "
+        about(
+            "Oldest newest trade allowed",
+            "How old the newest trade may be, such as 1h; of some products by id or "
             "pattern, such as BTC-USD=5m or *-BTC=none. Quiet products have longer.",
-            examples=[["1h"], ["1h", "BTC-USD=5m", "*-BTC=1d"]],
+            ["1h"],
+            ["1h", "BTC-USD=5m", "*-BTC=1d"],
         ),
         Form(list[str], empty=[]),
     ] = ()
     max_jump: Annotated[
         float,
-        Field(
-            ge=0,
-            title="Largest jump of the price",
-            description="Factor by which a price may differ from the one before it; 0 for any.",
-            examples=[10.0, 2.0],
+        Field(ge=0),
+        about(
+            "Largest jump of the price",
+            "Factor by which a price may differ from the one before it; 0 for any.",
+            10.0,
+            2.0,
         ),
     ] = 10.0
     max_back: Annotated[
         timedelta,
-        Field(
-            title="Largest step back in time",
-            description="By how much a trade's time may be before that of the id before it, or "
-            "after now.",
-            examples=["1m", "10s"],
+        about(
+            "Largest step back in time",
+            "By how much a trade's time may be before that of the id before it, or after now.",
+            "1m",
+            "10s",
         ),
         Form(Annotated[str, Field(pattern=r"^\s*0*[1-9][0-9]*[smhdw]\s*$")], empty="1m"),
     ] = timedelta(minutes=1)
     max_quarantined: Annotated[
         int,
-        Field(
-            ge=0,
-            title="Quarantined trades allowed",
-            description="Trades of a product that may be in the quarantine of the unified table.",
-            examples=[0, 10],
+        Field(ge=0),
+        about(
+            "Quarantined trades allowed",
+            "Trades of a product that may be in the quarantine of the unified table.",
+            0,
+            10,
         ),
     ] = 0
     unified: Annotated[
         bool,
-        Field(
-            title="Compare the layers",
-            description="Compare the unified table, where there is one, with the raw layer.",
-            examples=[True],
+        about(
+            "Compare the layers",
+            "Compare the unified table, where there is one, with the raw layer.",
+            True,
         ),
     ] = True
     workers: Annotated[
         int,
-        Field(
-            ge=1, le=50, title="Products at once", description="Products at once.", examples=[2, 5]
-        ),
+        Field(ge=1, le=50),
+        about("Products at once", "Products at once.", 2, 5),
     ] = 2
 
     @field_validator("last", "max_back", mode="before")

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 
-from headrace.exchange.proof import shows_beginning
 from headrace.exchange.exceptions import Contradiction, ValueRefused
 from headrace.exchange.pages import Page
 from headrace.exchange.proof import (
@@ -15,6 +14,7 @@ from headrace.exchange.proof import (
     Sight,
     check_agrees,
     check_reaches,
+    shows_beginning,
     unchecked,
 )
 from headrace.exchange.source import Source

@@ -60,12 +60,8 @@ from headrace.exchange.exceptions import Contradiction
 from headrace.exchange.pages import Outline, Page
 from headrace.lake.answer_evidence import Answer
 from headrace.lake.digest import content_digest
-from headrace.trades import rows_between
-from datetime import datetime
-import pyarrow.compute as pc
-from headrace.exchange.pages import Outline, Page
-from headrace.lake.answer_evidence import Answer
 from headrace.lake.grid import PAGE_IDS
+from headrace.trades import rows_between
 
 #: What one look at a page shows: all of it, or its ids.
 Sight = Page | Outline

@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 from botocore.exceptions import ClientError
 
 from headrace.lake.exceptions import ObjectMissing
-from headrace.lake.s3_client import make_client
-from headrace.lake.s3_client import object_store_options
+from headrace.lake.s3_client import make_client, object_store_options
 from headrace.lake.s3_reading import FastReader
 from headrace.lake.s3_retry import S3Call, code_of, status_of
 from headrace.lake.s3_settings import S3Settings, s3_location

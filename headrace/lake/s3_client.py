@@ -5,7 +5,9 @@ One of boto3, and what deltalake and Polars pass to theirs, object_store (in Rus
 
 from __future__ import annotations
 
+from base64 import b64decode
 from typing import TYPE_CHECKING
+from urllib.parse import quote, urlsplit
 
 import boto3
 from botocore.config import Config
@@ -15,12 +17,7 @@ from botocore.exceptions import BotoCoreError, ConfigParseError, ProfileNotFound
 from headrace.errors import ConfigurationError
 from headrace.lake.s3_reading import AWS_CA_BUNDLE
 from headrace.lake.s3_settings import S3Settings
-from headrace.wire import Origin, proxy_for, trusted_files
-from base64 import b64decode
-from typing import TYPE_CHECKING
-from urllib.parse import quote, urlsplit
-from headrace.lake.s3_settings import S3Settings
-from headrace.wire import Origin, Proxy, proxy_for
+from headrace.wire import Origin, Proxy, proxy_for, trusted_files
 
 if TYPE_CHECKING:
     from botocore.credentials import ReadOnlyCredentials

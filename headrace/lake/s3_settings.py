@@ -7,7 +7,6 @@ from typing import Any, Literal, Self
 
 from pydantic import (
     BaseModel,
-    ConfigDict,
     Field,
     SecretStr,
     ValidationError,
@@ -30,14 +29,12 @@ _PREFIX = re.compile(r"(?:[A-Za-z0-9!_.*'()=-]+/)*[A-Za-z0-9!_.*'()=-]*")
 S3_FORM = "Write s3://bucket/prefix, with letters, digits and - _ . ! * ' ( ) = in it"
 
 
-class S3Settings(BaseModel):
+class S3Settings(BaseModel, frozen=True, extra="forbid"):
     """Settings of an S3 store. Credentials left out come from boto3's usual chain.
 
     `checksums` is botocore's `request_checksum_calculation`. Since boto3 1.36 it sends checksum
     headers by default, which some S3-compatible stores refuse; `when_required` turns that off.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     endpoint_url: str | None = Field(None, description="URL of an S3-compatible store")
     region: str | None = Field(None, description="AWS region; boto3's own setting if left out")

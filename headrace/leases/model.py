@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict
+from pydantic import AwareDatetime, BaseModel
 
 
-class Process(BaseModel):
+class Process(BaseModel, frozen=True, extra="forbid"):
     """One process, distinct from every other that ever had its pid.
 
     Linux only fills all of it; elsewhere, and where `/proc` shows another namespace, the fields
@@ -22,8 +22,6 @@ class Process(BaseModel):
         start_ticks: start time in clock ticks since boot (`proc_pid_stat(5)`, field 22).
         pid_ns, time_ns: namespaces in which `pid` and the time since boot have their meaning.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     host: str
     pid: int
@@ -41,7 +39,7 @@ class Process(BaseModel):
         )
 
 
-class Holder(BaseModel):
+class Holder(BaseModel, frozen=True, extra="forbid"):
     """Who holds a lease, since when and until when.
 
     Attributes:
@@ -53,8 +51,6 @@ class Holder(BaseModel):
             meaningful only where `Process.shares_boot_clock`.
         ttl_s: what every renewal adds.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     lease_id: str
     run_id: str
@@ -79,7 +75,7 @@ class Holder(BaseModel):
         return f"{self.host} pid {self.pid} run {self.run_id} since {since}"
 
 
-class Row(BaseModel):
+class Row(BaseModel, frozen=True, extra="forbid"):
     """What a store keeps under a name, also without a holder, so that the token never falls.
 
     Attributes:
@@ -87,8 +83,6 @@ class Row(BaseModel):
         stamp: random, new with every write; writers compare it, so no change is overlooked.
         holder: None once released.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     token: int

@@ -33,8 +33,7 @@ from headrace.leases.exceptions import (
     NewerLeases,
 )
 from headrace.leases.model import Row
-from headrace.leases.store import PerProcess
-from headrace.leases.store import LeaseStore
+from headrace.leases.store import LeaseStore, PerProcess
 from headrace.leases.this_machine import THIS_MACHINE, Machine
 from headrace.stopping import StopEvent
 

@@ -15,10 +15,12 @@ at once: `check` asks the store whose token it is.
 from __future__ import annotations
 
 import math
+import os
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
+from typing import Generic, TypeVar
 from uuid import uuid4
 
 from headrace.leases.clock import StoreClock
@@ -30,9 +32,6 @@ from headrace.leases.exceptions import (
 )
 from headrace.leases.model import Grant, Holder, LeaseState, LeaseStatus, Measured, Row
 from headrace.leases.this_machine import THIS_MACHINE, Liveness, Machine
-import os
-from collections.abc import Callable
-from typing import Generic, TypeVar
 
 T = TypeVar("T")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,199}")

@@ -20,7 +20,7 @@ from headrace.lake.exceptions import LakeUnusable, StoreError
 from headrace.lake.store import Store, stored_products
 from headrace.paths import user_path
 from headrace.products.listing import NamedSet, ProductList, checked_pattern, matching, some
-from headrace.run.parameters import Form, Parameters
+from headrace.run.parameters import Form, Parameters, about
 
 Product = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 
@@ -120,46 +120,45 @@ class ProductChoice(Parameters):
 
     products: Annotated[
         tuple[str, ...],
-        Field(
-            title="Products",
-            description="Product ids as the exchange lists them, such as BTC-USD.",
-            examples=[["BTC-USD", "ETH-USD"]],
+        about(
+            "Products",
+            "Product ids as the exchange lists them, such as BTC-USD.",
+            ["BTC-USD", "ETH-USD"],
         ),
         Form(list[Product], empty=[], argument=True),
     ] = ()
     match: Annotated[
         tuple[str, ...],
-        Field(
-            title="Products that match",
-            description="Instead of ids: patterns of whole ids, such as *-USD, or re: and a "
+        about(
+            "Products that match",
+            "Instead of ids: patterns of whole ids, such as *-USD, or re: and a "
             "regular expression.",
-            examples=[["*-USD"], ["re:(BTC|ETH)-.*"]],
+            ["*-USD"],
+            ["re:(BTC|ETH)-.*"],
         ),
         Form(list[str], empty=[]),
     ] = ()
     set: Annotated[
         str,
-        Field(
-            title="Set of products",
-            description="Instead of ids: a set that headrace products set has named.",
-            examples=["usd"],
+        about(
+            "Set of products", "Instead of ids: a set that headrace products set has named.", "usd"
         ),
     ] = ""
     all: Annotated[
         bool,
-        Field(
-            title="All products",
-            description="Instead of ids: all in the lake; of a fetch, all that were online at the "
+        about(
+            "All products",
+            "Instead of ids: all in the lake; of a fetch, all that were online at the "
             "last headrace products sync.",
-            examples=[True],
+            True,
         ),
     ] = False
     from_file: Annotated[
         str,
-        Field(
-            title="File of products",
-            description="Instead of ids: a text file with one id a line, read where the run is.",
-            examples=["products.txt"],
+        about(
+            "File of products",
+            "Instead of ids: a text file with one id a line, read where the run is.",
+            "products.txt",
         ),
     ] = ""
 
@@ -227,10 +226,11 @@ class StoredChoice(ProductChoice):
 
     products: Annotated[
         tuple[str, ...],
-        Field(
-            title="Products",
-            description="Product ids in the lake; empty for all that it holds.",
-            examples=[["BTC-USD", "ETH-USD"], []],
+        about(
+            "Products",
+            "Product ids in the lake; empty for all that it holds.",
+            ["BTC-USD", "ETH-USD"],
+            [],
         ),
         Form(list[Product], empty=[], argument=True),
     ] = ()

@@ -10,7 +10,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Protocol
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, Field, ValidationError, field_validator
 
 from headrace.coverage import IntervalSet, Range
 from headrace.pull.exceptions import CheckpointTooNew, CheckpointUnreadable
@@ -21,7 +21,7 @@ _OF_THE_RUN = ("fencing_token", "run_id", "updated_at")
 SCHEMA_VERSION = 2
 
 
-class Checkpoint(BaseModel):
+class Checkpoint(BaseModel, frozen=True, extra="forbid"):
     """What is known of one product of one source. All ranges are inclusive.
 
     Args:
@@ -40,8 +40,6 @@ class Checkpoint(BaseModel):
         run_id: the run that wrote it: the last one that had something else to say.
         updated_at: when, UTC.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     schema_version: int = SCHEMA_VERSION
     lake: str

@@ -16,7 +16,6 @@ from functools import partial
 import pyarrow as pa
 
 from headrace.coverage import EMPTY
-from headrace.exchange.proof import shows_newest
 from headrace.exchange.exceptions import Contradiction
 from headrace.exchange.history import History, both_ends, find_first, newest_page, sight
 from headrace.exchange.pages import Page
@@ -28,6 +27,7 @@ from headrace.exchange.proof import (
     check_reaches,
     check_rows,
     check_shows,
+    shows_newest,
     unchecked,
 )
 from headrace.exchange.source import Source

@@ -13,7 +13,7 @@ from headrace.exchange.times import parse_time
 from headrace.products.choice import ProductChoice
 from headrace.quota.config import OUTAGE_LIMIT_S
 from headrace.quota.rates import parse_rates
-from headrace.run.parameters import Form, Parameters
+from headrace.run.parameters import Form, Parameters, about
 
 MAX_IN_FLIGHT = 200
 
@@ -50,11 +50,13 @@ class LakeAccess(Parameters):
 
     lake: Annotated[
         str,
-        Field(
-            min_length=1,
-            title="Lake",
-            description="A folder, s3://bucket/prefix or block:NAME; empty for the configured one.",
-            examples=["data/lake", "s3://bucket/trades", "block:ours"],
+        Field(min_length=1),
+        about(
+            "Lake",
+            "A folder, s3://bucket/prefix or block:NAME; empty for the configured one.",
+            "data/lake",
+            "s3://bucket/trades",
+            "block:ours",
         ),
         Form(str, empty="", setting="lake"),
     ]
@@ -72,11 +74,11 @@ class PagedLake(LakeAccess):
 
     report: Annotated[
         str,
-        Field(
-            title="Page of the lake",
-            description="Afterwards write the lake's page to this file, as headrace report does; "
+        about(
+            "Page of the lake",
+            "Afterwards write the lake's page to this file, as headrace report does; "
             "empty for the configured one, or none.",
-            examples=["/srv/www/lake.html"],
+            "/srv/www/lake.html",
         ),
         Form(str, empty="", setting="report"),
     ]
@@ -87,26 +89,26 @@ class ExchangeAccess(LakeAccess):
 
     workers: Annotated[
         int,
-        Field(
-            ge=1, le=50, title="Products at once", description="Products at once.", examples=[3, 5]
-        ),
+        Field(ge=1, le=50),
+        about("Products at once", "Products at once.", 3, 5),
     ] = 3
     chunk_concurrency: Annotated[
         int,
-        Field(
-            ge=0,
-            le=50,
-            title="Chunks at once per product",
-            description="Chunks at once per product; 0 chooses by the measured latency.",
-            examples=[0, 12],
+        Field(ge=0, le=50),
+        about(
+            "Chunks at once per product",
+            "Chunks at once per product; 0 chooses by the measured latency.",
+            0,
+            12,
         ),
     ] = 5
     base_url: Annotated[
         str,
-        Field(
-            title="Exchange",
-            description="Address of the exchange or block:NAME; empty for the configured one.",
-            examples=["https://api.exchange.coinbase.com", "block:mine"],
+        about(
+            "Exchange",
+            "Address of the exchange or block:NAME; empty for the configured one.",
+            "https://api.exchange.coinbase.com",
+            "block:mine",
         ),
         Form(
             _text(r"^[hH][tT][tT][pP][sS]?://[^/?#@\s]+(/[^?#\s]*)?$|^block:.*\S"),
@@ -116,22 +118,23 @@ class ExchangeAccess(LakeAccess):
     ]
     rate: Annotated[
         str,
-        Field(
-            title="Rate",
-            description="What the exchange allows, such as 10/s or 10/s,100/m, or block:NAME; none "
-            "lifts it.",
-            examples=["10/s", "10/s,100/m", "block:signed"],
+        about(
+            "Rate",
+            "What the exchange allows, such as 10/s or 10/s,100/m, or block:NAME; none lifts it.",
+            "10/s",
+            "10/s,100/m",
+            "block:signed",
         ),
         Form(RATE, empty="", setting="rate", joined=True),
     ]
     outage_limit_s: Annotated[
         float,
-        Field(
-            ge=0,
-            le=LONGEST_S,
-            title="Patience in seconds",
-            description="Seconds to wait for an exchange that is down before the run fails.",
-            examples=[1800, 60],
+        Field(ge=0, le=LONGEST_S),
+        about(
+            "Patience in seconds",
+            "Seconds to wait for an exchange that is down before the run fails.",
+            1800,
+            60,
         ),
     ] = OUTAGE_LIMIT_S
 
@@ -173,122 +176,96 @@ class PullRequest(ProductChoice, PagedLake, ExchangeAccess):
     planner: Literal["backfill", "ingest"] = "backfill"
     from_id: Annotated[
         int | None,
-        Field(
-            ge=1,
-            title="From trade id",
-            description="First trade id wanted; 0 means from the beginning.",
-            examples=[1, 900_000_000],
+        Field(ge=1),
+        about(
+            "From trade id", "First trade id wanted; 0 means from the beginning.", 1, 900_000_000
         ),
         Form(Annotated[int, Field(ge=0)], empty=0),
     ] = None
     to_id: Annotated[
         int | None,
-        Field(
-            ge=1,
-            title="To trade id",
-            description="Last trade id wanted; 0 means up to the newest.",
-            examples=[0, 900_999_999],
-        ),
+        Field(ge=1),
+        about("To trade id", "Last trade id wanted; 0 means up to the newest.", 0, 900_999_999),
         Form(Annotated[int, Field(ge=0)], empty=0),
     ] = None
     since: Annotated[
         datetime | None,
-        Field(
-            title="Since",
-            description="First time wanted (ISO 8601; UTC unless it has an offset); empty for no "
-            "limit.",
-            examples=_MOMENTS,
+        about(
+            "Since",
+            "First time wanted (ISO 8601; UTC unless it has an offset); empty for no limit.",
+            *_MOMENTS,
         ),
         _MOMENT,
     ] = None
     until: Annotated[
         datetime | None,
-        Field(
-            title="Until", description="Last time wanted; empty for no limit.", examples=_MOMENTS
-        ),
+        about("Until", "Last time wanted; empty for no limit.", *_MOMENTS),
         _MOMENT,
     ] = None
     last: Annotated[
         timedelta | None,
-        Field(
-            title="Last",
-            description="Only this length of time up to now, such as 1h or 7d; empty for no limit.",
-            examples=["1h", "7d"],
+        about(
+            "Last",
+            "Only this length of time up to now, such as 1h or 7d; empty for no limit.",
+            "1h",
+            "7d",
         ),
         SPAN,
     ] = None
     full_refresh: Annotated[
         bool,
-        Field(
-            title="Fetch again what is stored",
-            description="Fetch again what is stored already.",
-            examples=[False],
-        ),
+        about("Fetch again what is stored", "Fetch again what is stored already.", False),
     ] = False
     dry_run: Annotated[
         bool,
-        Field(
-            title="Plan only",
-            description="Plan only - pages, requests, time at the quota, bytes.",
-            examples=[True],
-        ),
+        about("Plan only", "Plan only - pages, requests, time at the quota, bytes.", True),
     ] = False
     transform: Annotated[
         bool,
-        Field(
-            title="Bring the unified table up to date",
-            description="Afterwards bring the unified table up to date, as headrace transform "
-            "does.",
-            examples=[True],
+        about(
+            "Bring the unified table up to date",
+            "Afterwards bring the unified table up to date, as headrace transform does.",
+            True,
         ),
     ] = False
     check: Annotated[
         bool,
-        Field(
-            title="Check what was stored",
-            description="Afterwards check what was stored, as headrace check does.",
-            examples=[True],
+        about(
+            "Check what was stored",
+            "Afterwards check what was stored, as headrace check does.",
+            True,
         ),
     ] = False
     spread: Annotated[
         int,
-        Field(
-            ge=1,
-            le=50,
-            title="Runs to spread it over",
-            description="Child runs that share the work, on whatever runs deployments; 1 does it "
-            "here.",
-            examples=[1, 4],
+        Field(ge=1, le=50),
+        about(
+            "Runs to spread it over",
+            "Child runs that share the work, on whatever runs deployments; 1 does it here.",
+            1,
+            4,
         ),
     ] = 1
     only_failed: Annotated[
         bool,
-        Field(
-            title="Only what failed last time",
-            description="Only the ranges that failed in the last run.",
-            examples=[False],
-        ),
+        about("Only what failed last time", "Only the ranges that failed in the last run.", False),
     ] = False
     pages_per_chunk: Annotated[
         int,
-        Field(
-            ge=0,
-            le=1000,
-            title="Pages per chunk",
-            description="Pages of 1,000 trades that one chunk task walks; 0 chooses.",
-            examples=[0, 16],
+        Field(ge=0, le=1000),
+        about(
+            "Pages per chunk", "Pages of 1,000 trades that one chunk task walks; 0 chooses.", 0, 16
         ),
     ] = 0
 
     first_ingest_hours: Annotated[
         int,
-        Field(
-            ge=0,
-            le=876_600,
-            title="First ingest, in hours",
-            description="Hours to fetch of a product that the lake does not hold yet; 0 for its "
-            "whole history.",
-            examples=[24, 168],
+        Field(ge=0, le=876_600),
+        about(
+            "First ingest, in hours",
+            "Hours to fetch of a product that the lake does not hold yet; 0 for its whole history.",
+            24,
+            168,
         ),
     ] = 24
 

@@ -22,6 +22,7 @@ from headrace.pull.ledger import EXCHANGE
 from headrace.pull.product_leases import ProductLeases
 from headrace.pull.report import Part
 from headrace.pull.request import BLOCK_PREFIX, PullRequest
+from headrace.run.parameters import about
 from headrace.stopping import StopEvent
 
 
@@ -34,32 +35,29 @@ class PartRequest(PullRequest):
 
     planner: Annotated[
         Literal["backfill", "ingest"],
-        Field(
-            title="Kind of pull",
-            description="backfill or ingest, as the run that is spread.",
-            examples=["backfill"],
-        ),
+        about("Kind of pull", "backfill or ingest, as the run that is spread.", "backfill"),
     ] = "backfill"
     spread_run: Annotated[
         str,
-        Field(
-            pattern=r"^[A-Za-z0-9-]{1,64}$",
-            title="Spread run",
-            description="Id of the run whose part this is.",
-            examples=["0f4c2b1e-7f0a-4b5e-9f57-0c6f3f1f2a11"],
+        Field(pattern=r"^[A-Za-z0-9-]{1,64}$"),
+        about(
+            "Spread run",
+            "Id of the run whose part this is.",
+            "0f4c2b1e-7f0a-4b5e-9f57-0c6f3f1f2a11",
         ),
     ] = "by-hand"
     number: Annotated[
         int,
-        Field(ge=1, title="Number", description="Which part of that run it is.", examples=[1, 2]),
+        Field(ge=1),
+        about("Number", "Which part of that run it is.", 1, 2),
     ] = 1
     by_ids: Annotated[
         bool,
-        Field(
-            title="By ids",
-            description="It is a range of ids of one product: it takes the lease on that range, "
+        about(
+            "By ids",
+            "It is a range of ids of one product: it takes the lease on that range, "
             "and leaves the checkpoint to the spread run.",
-            examples=[True],
+            True,
         ),
     ] = False
 

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, Field, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 
 from headrace.errors import ConfigurationError
@@ -91,10 +91,8 @@ class Parameter:
         return Annotated[self.kind, field]
 
 
-class Parameters(BaseModel):
+class Parameters(BaseModel, frozen=True, extra="forbid"):
     """The base of every pipeline's request."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     #: Fields that no form shows and no option sets.
     internal: ClassVar[frozenset[str]] = frozenset()

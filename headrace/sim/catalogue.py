@@ -7,7 +7,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, Field, ValidationError, model_validator
 
 from headrace.sim.exceptions import SpecError
 
@@ -18,7 +18,7 @@ Listing = Literal["online", "delisted", "unknown", "invalid"]
 _PRODUCT_ID = re.compile(r"[A-Z0-9]{1,24}-[A-Z0-9]{1,24}")
 
 
-class ProductSpec(BaseModel):
+class ProductSpec(BaseModel, frozen=True, extra="forbid"):
     """One product and the shape of its history. Its rows follow from (seed, spec, id) alone.
 
     Args:
@@ -35,8 +35,6 @@ class ProductSpec(BaseModel):
         growth_per_request: new ids after each answered request for its trades.
         listing: `online`, or how it answers now that it is gone.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     id: str
     trades: int = Field(default=10_000, ge=0, lt=1 << 62)

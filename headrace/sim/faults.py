@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from headrace.sim.actions import KINDS, Action, Refuse, Stale
 from headrace.sim.catalogue import first_problem
@@ -21,7 +21,7 @@ from headrace.sim.exceptions import SpecError
 from headrace.sim.randomness import key_of, unit
 
 
-class ScriptedFault(BaseModel):
+class ScriptedFault(BaseModel, frozen=True, extra="forbid"):
     """What happens and when; subclasses say which actions there are, and to which requests.
 
     Call numbers are counted per fault, over the requests that its other conditions let through,
@@ -35,8 +35,6 @@ class ScriptedFault(BaseModel):
         probability: with this chance, drawn from the seed and the call number.
         between_s: only in this interval of seconds since the server's start.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     #: The actions by name.
     kinds: ClassVar[Mapping[str, type[BaseModel]]] = {}

@@ -11,7 +11,7 @@ from abc import abstractmethod
 from statistics import NormalDist
 from typing import Annotated, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError, model_validator
 
 from headrace.sim.catalogue import first_problem
 from headrace.sim.exceptions import SpecError
@@ -21,15 +21,13 @@ _NORMAL = NormalDist()
 _Z95 = _NORMAL.inv_cdf(0.95)
 
 
-class _Latency(BaseModel):
+class _Latency(BaseModel, frozen=True, extra="forbid"):
     """Common to all models.
 
     Args:
         inbound: the share of each delay that passes before the request counts for the rate limit
             (the way there); the rest passes after it.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     inbound: float = Field(default=0.0, ge=0.0, le=1.0)
 

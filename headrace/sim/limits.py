@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from email.utils import formatdate
 from typing import Annotated, Literal, Protocol
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from headrace.sim.exceptions import SpecError
 from headrace.sim.http import Reply
@@ -35,7 +35,7 @@ class Gauge(Protocol):
         ...
 
 
-class _Limit(BaseModel):
+class _Limit(BaseModel, frozen=True, extra="forbid"):
     """Common to all limits.
 
     Args:
@@ -43,8 +43,6 @@ class _Limit(BaseModel):
             least 1), an HTTP date, or 0.
         message: what the 429 says.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     retry_after: RetryAfter = "absent"
     message: str = "Public rate limit exceeded"

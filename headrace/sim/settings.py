@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Annotated, Any
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AwareDatetime, BaseModel, Field, ValidationError
 
 from headrace.sim.catalogue import (
     DEFAULT_CATALOGUE,
@@ -22,7 +22,7 @@ from headrace.sim.limits import Limit
 from headrace.sim.signing import ApiKey
 
 
-class ExchangeSettings(BaseModel):
+class ExchangeSettings(BaseModel, frozen=True, extra="forbid"):
     """What the exchange lists, and how it behaves.
 
     Products, latency and faults may be given as the text that the command line takes.
@@ -39,8 +39,6 @@ class ExchangeSettings(BaseModel):
         clock_ahead_s: by how much its clock is ahead of this machine's, for dates and signatures.
         port: on 127.0.0.1; 0 for any that is free.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     products: tuple[Annotated[ProductSpec, or_text(parse_product)], ...] = DEFAULT_CATALOGUE
     seed: int = 0

@@ -8,7 +8,7 @@ import hmac
 from collections.abc import Iterable
 from hashlib import sha256
 
-from pydantic import BaseModel, ConfigDict, SecretStr, field_serializer, field_validator
+from pydantic import BaseModel, SecretStr, field_serializer, field_validator
 
 from headrace.sim.http import Reply, Request
 
@@ -17,10 +17,8 @@ _HEADERS = (KEY_HEADER, "cb-access-sign", "cb-access-timestamp", "cb-access-pass
 _MAX_SKEW_S = 30.0
 
 
-class ApiKey(BaseModel):
+class ApiKey(BaseModel, frozen=True, extra="forbid"):
     """A key that the simulated exchange knows. The secret is base64, as the exchange issues it."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     key: str
     secret: SecretStr

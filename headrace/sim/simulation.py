@@ -19,7 +19,7 @@ from dataclasses import replace
 from email.utils import formatdate
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from headrace.sim.actions import Empty, Stale, Stuck, delivery, substitute
 from headrace.sim.arrivals import Arrival
@@ -128,19 +128,15 @@ class ExchangeSimulation(SimulatedService[Fault]):
                 raise UnknownCommand
 
 
-class _Growth(BaseModel):
+class _Growth(BaseModel, extra="forbid"):
     """Body of `POST grow`."""
-
-    model_config = ConfigDict(extra="forbid")
 
     product: str
     trades: int = Field(ge=0)
 
 
-class _Rows(BaseModel):
+class _Rows(BaseModel, extra="forbid"):
     """Body of `POST rows`."""
-
-    model_config = ConfigDict(extra="forbid")
 
     product: str
     rows: dict[int, dict[str, Any] | str | None]

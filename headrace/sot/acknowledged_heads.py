@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import BaseModel, Field, StringConstraints, ValidationError
 
 from headrace.errors import PlaceError, StateError
 from headrace.sot.chain import Position
@@ -31,10 +31,8 @@ class HeadsUnreadable(PlaceError, StateError):
     )
 
 
-class KeptHead(BaseModel):
+class KeptHead(BaseModel, frozen=True, extra="forbid"):
     """One chain's end; `next_seq` as text, since JSON numbers end at 2**53 for many readers."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     next_seq: _Unsigned
     hash: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{16}$")]
@@ -55,7 +53,7 @@ class KeptHead(BaseModel):
         return Position(int(self.next_seq), int(self.hash, 16), bytes.fromhex(self.digest))
 
 
-class KeptHeads(BaseModel):
+class KeptHeads(BaseModel, frozen=True, extra="forbid"):
     """The heads of one store.
 
     Args:
@@ -64,8 +62,6 @@ class KeptHeads(BaseModel):
         run_id: the run that saved them.
         updated_at: when, UTC.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     schema_version: int = SCHEMA_VERSION
     store: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import BaseModel, Field, StringConstraints, ValidationError
 
 from headrace.atomic_files import put_whole
 from headrace.errors import ConfigurationError, PlaceError
@@ -36,15 +36,13 @@ class Reached(KeptHead):
     order: Annotated[str, StringConstraints(pattern=r"^[0-9]{1,20}$")] = "0"
 
 
-class Cursor(BaseModel):
+class Cursor(BaseModel, frozen=True, extra="forbid"):
     """How far a log was read; what is not named was not begun.
 
     Attributes:
         symbols: by symbol.
         order: the largest order of all records so far, as text.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     version: int = CURSOR_VERSION
     order: Annotated[str, StringConstraints(pattern=r"^[0-9]{1,20}$")] = "0"

@@ -9,7 +9,7 @@ from pydantic import Field, field_validator, model_validator
 
 from headrace.products.choice import StoredChoice
 from headrace.pull.request import PagedLake
-from headrace.run.parameters import Form
+from headrace.run.parameters import Form, about
 
 _MB = 1 << 20
 _RUNNER = r"^(threads|dask|dask:(tcp|tls|ucx|ws|wss)://[^/?#@\s]+)$"
@@ -20,56 +20,49 @@ class TransformRequest(StoredChoice, PagedLake):
 
     rebuild: Annotated[
         bool,
-        Field(
-            title="Make the table again",
-            description="Make the table again from the raw layer, in one commit.",
-            examples=[False],
+        about(
+            "Make the table again", "Make the table again from the raw layer, in one commit.", False
         ),
     ] = False
     compact_only: Annotated[
         bool,
-        Field(
-            title="Only compact",
-            description="Take nothing; only merge files, the newest month's too, and remove old "
-            "ones.",
-            examples=[False],
+        about(
+            "Only compact",
+            "Take nothing; only merge files, the newest month's too, and remove old ones.",
+            False,
         ),
     ] = False
     workers: Annotated[
         int,
-        Field(
-            ge=1, le=50, title="Products at once", description="Products at once.", examples=[2, 4]
-        ),
+        Field(ge=1, le=50),
+        about("Products at once", "Products at once.", 2, 4),
     ] = 2
     runner: Annotated[
         str,
-        Field(
-            title="Where products are transformed",
-            description="threads of this process; dask for a cluster of as many processes here; "
+        about(
+            "Where products are transformed",
+            "threads of this process; dask for a cluster of as many processes here; "
             "or an existing one, as in dask:tcp://HOST:8786.",
-            examples=["threads", "dask", "dask:tcp://10.0.0.5:8786"],
+            "threads",
+            "dask",
+            "dask:tcp://10.0.0.5:8786",
         ),
         Form(Annotated[str, Field(pattern=rf"^$|{_RUNNER}")], empty="", setting="runner"),
     ]
     file_mb: Annotated[
         int,
-        Field(
-            ge=1,
-            le=2048,
-            title="File size in MB",
-            description="How large files may grow, in MB.",
-            examples=[128],
-        ),
+        Field(ge=1, le=2048),
+        about("File size in MB", "How large files may grow, in MB.", 128),
     ] = 128
     grace_hours: Annotated[
         int,
-        Field(
-            ge=1,
-            le=8760,
-            title="Grace time in hours",
-            description="Files that no newer version of the table names are removed after so many "
+        Field(ge=1, le=8760),
+        about(
+            "Grace time in hours",
+            "Files that no newer version of the table names are removed after so many "
             "hours; longer than any query or transform runs.",
-            examples=[24, 168],
+            24,
+            168,
         ),
     ] = 24
 

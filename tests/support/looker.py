@@ -25,8 +25,8 @@ from headrace.looker.extract.context import (
 from headrace.looker.extract.job import TypeJob
 from headrace.looker.extract.report import TypeReceipt
 from headrace.looker.extract.request import ExtractRequest
-from headrace.looker.promote.reading import in_threads
 from headrace.looker.extract.writer import BATCHES_PER_WORKER, Writer
+from headrace.looker.promote.reading import in_threads
 from headrace.looker.vault import Vault
 from headrace.looker.vault.secrets import without_secrets
 from headrace.quota import BreakerConfig, QuotaConfig, open_gate, parse_rates

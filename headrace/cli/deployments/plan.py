@@ -19,7 +19,6 @@ from pydantic import (
     AfterValidator,
     BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     ValidationError,
     field_validator,
@@ -40,10 +39,8 @@ class PlanUnusable(PlaceError, ConfigurationError):
     way_out = "Correct the file, or name another one with --deployments"
 
 
-class _Section(BaseModel):
+class _Section(BaseModel, frozen=True, extra="forbid"):
     """What is written in a file by hand: an unknown field is a mistake."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 def _zone(name: str) -> str:
@@ -197,10 +194,8 @@ class PlannedDeployment(_Section):
         return self.entrypoint.partition(".py:")[2]
 
 
-class Plan(BaseModel):
+class Plan(BaseModel, frozen=True, extra="ignore"):
     """All deployments of a project, and the steps for those that say none of their own."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
 
     deployments: Annotated[tuple[PlannedDeployment, ...], Field(min_length=1)]
     build: Steps = ()

@@ -32,15 +32,13 @@ from headrace.leases import LeaseHeld, claim, open_leases
 from headrace.looker.extract.report import ExtractSummary, refused
 from headrace.looker.extract.request import ExtractRequest, vault_lease
 from headrace.looker.retry import RetryReport, retry_failures
+from headrace.looker.validate.request import ValidateRequest
 from headrace.looker.vault import Failure
 from headrace.looker.verify import Comparison, Finding, Problem, VerifyCounts, verify_hashes
 from headrace.quota.config import OUTAGE_LIMIT_S
 from headrace.settings import load_settings
 from headrace.signals import stop_on_signals
 from headrace.stopping import Stopped
-from headrace.cli.looker.shared import check_looker
-from headrace.cli.options import pipeline_command
-from headrace.looker.validate.request import ValidateRequest
 
 
 def _check(request: ExtractRequest, _as_json: bool) -> None:

@@ -22,13 +22,14 @@ from headrace.cli.looker.shared import (
     connected,
     hold_vault,
     one_line,
+    say_outcome,
     vault_path,
 )
 from headrace.looker.exceptions import SameLooker
 from headrace.looker.promote.plan import Change, Planner, PromotionPlan
 from headrace.looker.promote.promoter import Promoter
 from headrace.looker.promote.reading import read_folder
-from headrace.looker.restore.report import ItemReport, RestoreOutcome, RestoreReport
+from headrace.looker.restore.report import RestoreOutcome, RestoreReport
 from headrace.looker.vault import Status, Vault
 from headrace.quota.config import OUTAGE_LIMIT_S
 
@@ -107,7 +108,7 @@ def promote(
             plan,
             remove=remove,
             stop=stop,
-            report=(lambda _outcome: None) if as_json else _report,
+            report=(lambda _outcome: None) if as_json else say_outcome,
         )
         if not as_json:
             _show_plan(plan, remove=remove)
@@ -186,16 +187,6 @@ def _show_plan(plan: PromotionPlan, *, remove: bool) -> None:
         typer.echo("what is in conflict stays as it is there; --overwrite writes over it")
     if counts[Change.REMOVED] and not remove:
         typer.echo("what is removed here stays there; --remove puts it into the trash")
-
-
-def _report(outcome: ItemReport) -> None:
-    if outcome.how is RestoreOutcome.UNCHANGED and not outcome.left_out:
-        return
-    became = f" as {outcome.new_id}" if outcome.new_id else ""
-    why = f": {one_line(outcome.reason, longest=300)}" if outcome.reason else ""
-    if outcome.left_out:
-        why += f", without {one_line('; '.join(outcome.left_out), longest=300)}"
-    typer.echo(f"{outcome.how} {outcome.type} {one_line(outcome.id)}{became}{why}")
 
 
 def _show_done(done: RestoreReport) -> None:

@@ -25,10 +25,11 @@ from headrace.cli.looker.shared import (
     known_type,
     one_line,
     opened,
+    say_outcome,
 )
 from headrace.errors import ConfigurationError
 from headrace.looker.restore.plan import Step, plan
-from headrace.looker.restore.report import ItemReport, RestoreOutcome, RestoreReport
+from headrace.looker.restore.report import RestoreOutcome, RestoreReport
 from headrace.looker.restore.restorer import Restorer
 from headrace.looker.restore.state import restore_failures
 from headrace.looker.vault import Status
@@ -95,7 +96,7 @@ def restore(
                 force=force,
                 enable_schedules=enable_schedules,
                 stop=stop,
-                report=(lambda _outcome: None) if as_json else _report,
+                report=(lambda _outcome: None) if as_json else say_outcome,
             )
             expected = _expected(restorer, steps)
             if dry_run:
@@ -137,16 +138,6 @@ def _of_schedules(restorer: Restorer, steps: list[Step], *, enable: bool) -> str
     if enable:
         return f"; {both}, of which those that are on will SEND from there"
     return f"; {both} arrive switched off (--enable-schedules)"
-
-
-def _report(outcome: ItemReport) -> None:
-    if outcome.how is RestoreOutcome.UNCHANGED and not outcome.left_out:
-        return
-    became = f" as {outcome.new_id}" if outcome.new_id else ""
-    why = f": {one_line(outcome.reason, longest=300)}" if outcome.reason else ""
-    if outcome.left_out:
-        why += f", without {one_line('; '.join(outcome.left_out), longest=300)}"
-    typer.echo(f"{outcome.how} {outcome.type} {one_line(outcome.id)}{became}{why}")
 
 
 def _show_plan(target: str, expected: dict[str, Counter[RestoreOutcome]], *, as_json: bool) -> None:

@@ -14,6 +14,7 @@ from headrace.leases import hold, open_leases
 from headrace.logs import hide
 from headrace.looker.content_types import TYPES, content_of
 from headrace.looker.extract.request import vault_lease
+from headrace.looker.restore.report import ItemReport, RestoreOutcome
 from headrace.looker.vault import Vault, VaultOfAnother
 from headrace.pull.request import BLOCK_PREFIX
 from headrace.quota.config import OUTAGE_LIMIT_S
@@ -92,6 +93,17 @@ def one_line(text: str | None, *, longest: int = 80) -> str:
     """A name from outside, for a line of a terminal: no control characters, no endless text."""
     clean = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text or "")
     return clean if len(clean) <= longest else f"{clean[: longest - 1]}…"
+
+
+def say_outcome(outcome: ItemReport) -> None:
+    """Say what became of an item that was to be restored; nothing of one that is as it was."""
+    if outcome.how is RestoreOutcome.UNCHANGED and not outcome.left_out:
+        return
+    became = f" as {outcome.new_id}" if outcome.new_id else ""
+    why = f": {one_line(outcome.reason, longest=300)}" if outcome.reason else ""
+    if outcome.left_out:
+        why += f", without {one_line('; '.join(outcome.left_out), longest=300)}"
+    typer.echo(f"{outcome.how} {outcome.type} {one_line(outcome.id)}{became}{why}")
 
 
 BaseUrl = Annotated[

@@ -8,8 +8,7 @@ import sqlite3
 from collections.abc import Iterator
 from email.utils import parsedate_to_datetime
 
-from headrace.doctor.checks.quota import phase_of, quota_name, recorded_config
-from headrace.doctor.checks.quota import shared_quota
+from headrace.doctor.checks.quota import phase_of, quota_name, recorded_config, shared_quota
 from headrace.doctor.probes import NoAnswer, ask
 from headrace.doctor.runner import Finding, Target, ok, problem, warning
 from headrace.errors import ConfigurationError, HeadraceError

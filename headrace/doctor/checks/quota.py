@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sqlite3
 import stat
+import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 from headrace.amounts import counted
@@ -17,23 +19,18 @@ from headrace.quota.breaker import Phase
 from headrace.quota.clock import NS, MonotonicClock
 from headrace.quota.location import QuotaServer
 from headrace.quota.register import VERSION, State
+from headrace.quota.shared import open_keeper
+from headrace.quota.shared.server import Keeper
 from headrace.quota.status import (
     BookStatus,
+    QuotaStatus,
     breaker_path,
+    inspect,
     inspect_breaker,
     known_names,
     quota_path,
 )
 from headrace.wire.transport import quota_name as named_quota
-import time
-from collections.abc import Iterator
-from contextlib import closing
-from headrace.doctor.runner import Finding, ok, warning
-from headrace.quota import QuotaConfig
-from headrace.quota.location import QuotaServer
-from headrace.quota.shared import open_keeper
-from headrace.quota.shared.server import Keeper
-from headrace.quota.status import QuotaStatus, inspect
 
 _ASKED = 20
 #: A booking that takes longer than this holds up a quota of many permits a second.

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from headrace.amounts import duration
 from headrace.leases import LeaseHeld
@@ -244,7 +244,7 @@ def refused(
 SCHEMA_VERSION = 1
 
 
-class TypeCheckpoint(BaseModel):
+class TypeCheckpoint(BaseModel, frozen=True, extra="forbid"):
     """What is known of one content type of one Looker in one vault.
 
     Args:
@@ -257,8 +257,6 @@ class TypeCheckpoint(BaseModel):
         run_id: the run that wrote it.
         updated_at: when, UTC.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     schema_version: int = SCHEMA_VERSION
     vault: str

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from headrace.looker.content_types import in_stages
 from headrace.looker.exceptions import FolderNotRead
-from headrace.looker.extract.context import Context, ending_of, resolve_folders
+from headrace.looker.extract.context import Context, Mapper, Piece, ending_of, resolve_folders
 from headrace.looker.extract.job import TypeJob
-from headrace.looker.extract.report import TypeReceipt
+from headrace.looker.extract.report import RangeReceipt, TypeReceipt
 from headrace.looker.extract.request import ExtractRequest
 from headrace.looker.extract.writer import Writer
 from headrace.looker.vault import ITEM, Vault
 from headrace.run.progress import RunProgress
 from headrace.run.report import combined
 from headrace.stopping import Ending, StopEvent
-from collections.abc import Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from itertools import islice
-from headrace.looker.extract.context import Mapper, Piece
-from headrace.looker.extract.job import TypeJob
-from headrace.looker.extract.report import RangeReceipt
-from headrace.stopping import StopEvent
 
 if TYPE_CHECKING:
     from headrace.looker.client import LookerClient

@@ -19,12 +19,11 @@ from headrace.looker.exceptions import NotRestorable, TakenByAnother
 from headrace.looker.restore.access import SYNCHRONISED, synchronise
 from headrace.looker.restore.api import Api
 from headrace.looker.restore.fields import Fields, alike
-from headrace.looker.restore.target import Finder
 from headrace.looker.restore.memberships import Memberships
 from headrace.looker.restore.plan import Step
 from headrace.looker.restore.report import ItemReport, RestoreOutcome, RestoreReport
 from headrace.looker.restore.state import Entry, Ids, RestoreState
-from headrace.looker.restore.target import Target
+from headrace.looker.restore.target import Finder, Target
 from headrace.looker.restore.writer import Writer
 from headrace.looker.vault import Body, Status, Vault, VaultDamaged
 from headrace.looker.vault.secrets import without_secrets

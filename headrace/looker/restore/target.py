@@ -6,11 +6,8 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from headrace.looker.exceptions import NeedsAnother
-from headrace.looker.restore.api import Api
-from headrace.looker.restore.fields import Fields
-import json
 from headrace.looker.exceptions import NeedsAnother, NotRestorable
+from headrace.looker.restore.api import Api
 from headrace.looker.restore.fields import Fields
 from headrace.looker.restore.state import Ids
 from headrace.looker.restore.writer import Writer

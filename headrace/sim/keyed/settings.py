@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 from pydantic import (
     BaseModel,
-    ConfigDict,
     Field,
     SecretStr,
     ValidationError,
@@ -69,7 +68,7 @@ def make_keys(count: int) -> tuple[SecretStr, ...]:
     return tuple(SecretStr(f"simulated-key-{place}") for place in range(1, count + 1))
 
 
-class KeyedSettings(BaseModel):
+class KeyedSettings(BaseModel, frozen=True, extra="forbid"):
     """Which keys there are, what each may do, and how long requests and answers take.
 
     Args:
@@ -85,8 +84,6 @@ class KeyedSettings(BaseModel):
         seed: of delays and chances.
         port: on 127.0.0.1; 0 for any that is free.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     keys: Annotated[tuple[SecretStr, ...], Field(min_length=1)] = make_keys(5)
     limit: int = Field(default=20, ge=1)

@@ -30,7 +30,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 from urllib.parse import parse_qsl
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from headrace.sim.actions import Slow, delivery, substitute
 from headrace.sim.arrivals import Arrival
@@ -204,10 +204,8 @@ class KeyedSimulation(SimulatedService[KeyedFault]):
         return _json(200, {**accepted, "req_id": fields.get("req_id")})
 
 
-class _Place(BaseModel):
+class _Place(BaseModel, extra="forbid"):
     """Body of `POST block` and `POST unblock`."""
-
-    model_config = ConfigDict(extra="forbid")
 
     key: int = Field(ge=1)
 

@@ -5,26 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from headrace.sim.actions import Cut, Drip, Hang, Html, Refuse, Reset, Respond, Slow, kinds_of
 from headrace.sim.faults import ScriptedFault
 
 
-class Error(BaseModel):
+class Error(BaseModel, frozen=True, extra="forbid"):
     """Answer as Looker itself does when something is wrong: its JSON, its documentation URL."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: Literal["error"] = "error"
     status: int = Field(default=500, ge=400, le=599)
     message: str = "An error has occurred."
 
 
-class Revoke(BaseModel):
+class Revoke(BaseModel, frozen=True, extra="forbid"):
     """Take every token back before this request is judged: it is answered 401."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: Literal["revoke"] = "revoke"
 

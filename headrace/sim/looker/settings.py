@@ -8,7 +8,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import (
     BaseModel,
-    ConfigDict,
     Field,
     SecretStr,
     ValidationError,
@@ -25,7 +24,7 @@ from headrace.sim.looker.faults import LookerFault, parse_looker_fault
 _TEXT = re.compile(r"(?P<do>[a-z]+) (?P<kind>[a-z_]+)(:(?P<id>.+))? after (?P<after>[0-9]+)")
 
 
-class Change(BaseModel):
+class Change(BaseModel, frozen=True, extra="forbid"):
     """One change of the content.
 
     Args:
@@ -34,8 +33,6 @@ class Change(BaseModel):
         id: which; a created one gets the next.
         after: how many listings and look-ups are answered before it happens.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     do: Literal["remove", "trash", "rename", "create"]
     kind: str
@@ -82,7 +79,7 @@ _MOST = 1_000_000
 _KEY = re.compile(r"[a-z_]+:.+")
 
 
-class LookerSettings(BaseModel):
+class LookerSettings(BaseModel, frozen=True, extra="forbid"):
     """What the instance holds, and how it behaves.
 
     Args:
@@ -102,8 +99,6 @@ class LookerSettings(BaseModel):
         changes: what happens to the content while it is read.
         port: on 127.0.0.1; 0 for any that is free.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     counts: dict[str, Annotated[int, Field(ge=0, le=_MOST)]] = Field(default_factory=dict)
     dashboard_bytes: int = Field(default=4_000, ge=0, le=1_000_000)

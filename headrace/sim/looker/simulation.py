@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from headrace.sim.actions import Slow, delivery, substitute
 from headrace.sim.arrivals import Arrival
@@ -177,10 +177,8 @@ class LookerSimulation(SimulatedService[LookerFault]):
                 self.library.remove(item.kind, item.id)
 
 
-class _ItemBody(BaseModel):
+class _ItemBody(BaseModel, extra="forbid"):
     """Body of what is done to one item."""
-
-    model_config = ConfigDict(extra="forbid")
 
     kind: str
     id: str = ""

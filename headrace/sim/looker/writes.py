@@ -16,10 +16,6 @@ from headrace.sim.looker.access_api import AccessApi
 from headrace.sim.looker.library import Library
 from headrace.sim.looker.routes import PLURALS, item_key
 from headrace.sim.looker.tokens import error_reply
-import json
-from collections.abc import Mapping
-from typing import Any
-from headrace.sim.looker.library import Library
 
 Fields = dict[str, Any]
 

@@ -40,7 +40,7 @@ from cassandra.policies import (
 )
 from cassandra.protocol import ErrorMessage
 from cassandra.query import BatchStatement, BatchType, named_tuple_factory
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
+from pydantic import BaseModel, Field, SecretStr, ValidationError, model_validator
 
 from headrace.sot.cql.tables import statements
 from headrace.sot.exceptions import StoreMisconfigured, StoreUnavailable
@@ -57,7 +57,7 @@ _OF_THE_PATH = ("hosts", "port", "keyspace")
 Consistency = Literal["one", "two", "three", "quorum", "local_quorum", "each_quorum", "all"]
 
 
-class CqlSettings(BaseModel):
+class CqlSettings(BaseModel, frozen=True, extra="forbid"):
     """Everything that reaching a CQL store needs.
 
     Args:
@@ -78,8 +78,6 @@ class CqlSettings(BaseModel):
         tls_ca: verify against this file instead.
         username, password: for a cluster that asks for them.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     hosts: Annotated[tuple[str, ...], Field(min_length=1)]
     port: Annotated[int, Field(ge=1, le=65535)] = 9042

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 from uuid import uuid4
 
@@ -19,17 +20,13 @@ from headrace.sot.cql.chains import Chains
 from headrace.sot.cql.commits import Commits
 from headrace.sot.cql.scan import Scan
 from headrace.sot.cql.session import CqlSession, CqlSettings, Patience, Uncertain, parse_location
-from headrace.sot.cql.tables import partition
+from headrace.sot.cql.tables import FORMAT, META, TABLES, TILES, partition
 from headrace.sot.encoding import from_signed, from_signed32, signed_ranges, to_signed, to_signed32
-from headrace.sot.exceptions import DamagedLog
+from headrace.sot.exceptions import DamagedLog, NewerLog, StoreMisconfigured
 from headrace.sot.frames import in_groups
 from headrace.sot.record import U64_MAX
 from headrace.sot.store import Batch, BatchLimits, Block, Head, Outcome, Parked, by_symbol
 from headrace.stopping import STOP, StopEvent
-from functools import partial
-from headrace.sot.cql.session import CqlSession
-from headrace.sot.cql.tables import FORMAT, META, TABLES, TILES
-from headrace.sot.exceptions import DamagedLog, NewerLog, StoreMisconfigured
 
 _STEP_BYTES: Final = 512 * 2**10
 _STEP_RECORDS: Final = 100

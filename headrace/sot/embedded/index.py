@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from headrace.sot.chain import Position, genesis
@@ -18,16 +18,13 @@ from headrace.sot.embedded.entries import (
     Key,
     Kind,
     key_of,
+    make,
     unpack_keys,
     unpack_parked,
 )
 from headrace.sot.embedded.files import PREAMBLE_BYTES, Tip
 from headrace.sot.exceptions import DamagedLog
 from headrace.sot.record import U64_MAX
-from headrace.sot.store import Head
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from headrace.sot.embedded.entries import Entry, Kind, make
 from headrace.sot.store import Answer, Batch, Head, Outcome
 
 

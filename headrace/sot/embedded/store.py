@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Final
 
 from headrace.sot.chain import Position
-from headrace.sot.embedded.index import block_entry, check_batches, claim_entry
 from headrace.sot.embedded.entries import (
     Entry,
     Key,
@@ -30,17 +29,11 @@ from headrace.sot.embedded.files import (
     load_or_make,
     store_id,
 )
-from headrace.sot.embedded.index import SymbolIndex
+from headrace.sot.embedded.index import SymbolIndex, block_entry, check_batches, claim_entry
 from headrace.sot.embedded.tiles import TILE_FOLDER, TileFiles
 from headrace.sot.embedded.volume import Volume
 from headrace.sot.exceptions import DamagedLog, StoreMisconfigured, StoreUnavailable
 from headrace.sot.store import Answer, Batch, BatchLimits, Block, Head, Outcome, Parked, by_symbol
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Final
-from headrace.sot.chain import Position
-from headrace.sot.embedded.volume import Volume
-from headrace.sot.exceptions import DamagedLog, StoreUnavailable
-from headrace.sot.store import Head
 
 #: Larger blocks share an fsync among more records; one is decompressed to read any of its records.
 #: Four of a symbol share one, for what arrives while the disk is at the last ones.

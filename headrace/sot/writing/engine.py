@@ -21,10 +21,9 @@ from typing import Final
 from headrace.sot.chain import SentPosition
 from headrace.sot.exceptions import DamagedLog, StoreUnavailable
 from headrace.sot.store import Answer, Batch, Head, Outcome, SotStore
-from headrace.sot.writing.shards import Claims
 from headrace.sot.writing.messages import Ack, Finished, SymbolCount
 from headrace.sot.writing.options import WriteOptions, shard_of
-from headrace.sot.writing.shards import Shard, SymbolQueue
+from headrace.sot.writing.shards import Claims, Shard, SymbolQueue
 from headrace.sot.writing.stats import Histogram, Problems, ShardStats
 from headrace.sot.writing.symbol_writer import SymbolWriter
 

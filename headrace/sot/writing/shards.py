@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from headrace.sot.store import Batch
-from headrace.sot.writing.stats import Histogram, ShardStats
-from headrace.sot.writing.symbol_writer import SymbolWriter
-import time
-from collections.abc import Sequence
 from headrace.sot.exceptions import DamagedLog, StoreUnavailable
-from headrace.sot.store import Head, SotStore
+from headrace.sot.store import Batch, Head, SotStore
 from headrace.sot.writing.options import WriteOptions
-from headrace.sot.writing.stats import Problems
+from headrace.sot.writing.stats import Histogram, Problems, ShardStats
 from headrace.sot.writing.symbol_writer import SymbolWriter
 
 
