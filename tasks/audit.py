@@ -12,13 +12,7 @@ from prefect.client.schemas import State
 from prefect.states import Completed, Failed
 
 from headrace.audit.auditor import run_audit
-from headrace.audit.report import (
-    AuditReport,
-    Healing,
-    ProductAudit,
-    Repair,
-    RepairReceipt,
-)
+from headrace.audit.report import AuditReport, Healing, ProductAudit, Repair, RepairReceipt
 from headrace.audit.sign_receipts import Signed, SignReceipt
 from headrace.errors import HeadraceError
 from headrace.leases import LeaseHeld, open_leases

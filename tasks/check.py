@@ -30,23 +30,11 @@ from headrace.pull.product_leases import ProductLeases
 from headrace.run.progress import StepProgress
 from headrace.run.report import Status, combined
 from headrace.stopping import Stopped
-from headrace.unified.exceptions import (
-    TableDamaged,
-    TableMissing,
-    TableTooNew,
-    TableUnreachable,
-)
+from headrace.unified.exceptions import TableDamaged, TableMissing, TableTooNew, TableUnreachable
 from tasks import kernel
 from tasks.bounded_map import map_in_waves, thread_pool
 from tasks.events import emit_breaches
-from tasks.kernel import (
-    PipelineRun,
-    ProgressArtifact,
-    announce,
-    find_run,
-    opening,
-    registered,
-)
+from tasks.kernel import PipelineRun, ProgressArtifact, announce, find_run, opening, registered
 from tasks.prefect_defaults import task
 from tasks.pull_run import Run as PullRun
 

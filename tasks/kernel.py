@@ -17,7 +17,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 from uuid import UUID
 
@@ -422,12 +421,7 @@ class ProgressArtifact:
         self.tick()
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, _kind: object, exc: object, _trace: object) -> None:
         if exc is None and self._next - time.monotonic() <= UPDATE_INTERVAL_S:  # it does not rest
             self._next = 0.0
             self._update(full=self._ends_full)

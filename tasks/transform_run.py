@@ -24,14 +24,7 @@ from headrace.unified.report import ProductTransform
 from headrace.unified.request import TransformRequest
 from headrace.unified.transforming import Transformer
 from tasks.bounded_map import task_pool
-from tasks.kernel import (
-    PipelineRun,
-    ProgressArtifact,
-    announce,
-    find_run,
-    opening,
-    registered,
-)
+from tasks.kernel import PipelineRun, ProgressArtifact, announce, find_run, opening, registered
 
 
 @dataclass(frozen=True, slots=True)

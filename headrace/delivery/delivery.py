@@ -16,7 +16,6 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from types import TracebackType
 
 from headrace.delivery.benchmark import Benchmark, BenchmarkLine
 from headrace.delivery.client import Expired, KeyedClient, had_no_effect
@@ -96,12 +95,7 @@ class Delivery:
             worker.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_raised: object) -> None:
         self._ending.stop.set()
         self._join()
 

@@ -10,13 +10,7 @@ from urllib.parse import quote
 import msgspec
 
 from headrace.exchange.exceptions import UNREADABLE, refusal
-from headrace.exchange.pages import (
-    PAGE_LIMIT,
-    Outline,
-    Page,
-    decode_outline,
-    decode_page,
-)
+from headrace.exchange.pages import PAGE_LIMIT, Outline, Page, decode_outline, decode_page
 from headrace.exchange.proof import Check, unchecked
 from headrace.exchange.signing import Credentials, sign
 from headrace.quota import Admission, Gate, KeyAdmission, KeyPool, KeysRefused, Lane, OutageError

@@ -12,14 +12,7 @@ from pathlib import Path
 from headrace.atomic_files import check_place, written_whole
 from headrace.checks.request import CheckRequest
 from headrace.lake import Lake
-from headrace.lake_report.facts import (
-    UNREADABLE,
-    DailyTrades,
-    LakeFacts,
-    Noted,
-    RunFacts,
-    collect,
-)
+from headrace.lake_report.facts import UNREADABLE, DailyTrades, LakeFacts, Noted, RunFacts, collect
 from headrace.lake_report.page import render
 from headrace.unified.table import unified_table
 

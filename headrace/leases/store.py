@@ -24,12 +24,7 @@ from typing import Generic, TypeVar
 from uuid import uuid4
 
 from headrace.leases.clock import StoreClock
-from headrace.leases.exceptions import (
-    InvalidLease,
-    LeaseHeld,
-    LeaseLost,
-    LeaseStoreUnavailable,
-)
+from headrace.leases.exceptions import InvalidLease, LeaseHeld, LeaseLost, LeaseStoreUnavailable
 from headrace.leases.model import Grant, Holder, LeaseState, LeaseStatus, Measured, Row
 from headrace.leases.this_machine import THIS_MACHINE, Liveness, Machine
 

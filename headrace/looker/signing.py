@@ -20,14 +20,7 @@ import msgspec
 from headrace.lake.exceptions import ObjectMissing
 from headrace.lake.store import Store
 from headrace.looker.exceptions import SnapshotDamaged
-from headrace.looker.snapshots import (
-    FOLDER,
-    Snapshot,
-    fetch_part,
-    list_names,
-    manifest_key,
-    parse,
-)
+from headrace.looker.snapshots import FOLDER, Snapshot, fetch_part, list_names, manifest_key, parse
 from headrace.manifests.chain import Link, Open, Seal, SignedChain
 from headrace.manifests.exceptions import ManifestDamaged, NotSigned
 from headrace.manifests.statement import as_payload, from_payload

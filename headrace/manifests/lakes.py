@@ -17,12 +17,7 @@ from typing import Any
 import msgspec
 
 from headrace.lake.exceptions import ObjectMissing
-from headrace.lake.names import (
-    MANIFESTS_PREFIX,
-    is_exchange,
-    manifest_prefix,
-    product_of_folder,
-)
+from headrace.lake.names import MANIFESTS_PREFIX, is_exchange, manifest_prefix, product_of_folder
 from headrace.lake.store import Store
 from headrace.manifests.chain import Link, Open, Seal, SignedChain
 from headrace.manifests.exceptions import ManifestDamaged, ManifestMissing

@@ -8,10 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from headrace.coverage import EMPTY, IntervalSet, Range
-from headrace.exchange.history import (
-    History,
-    first_id_since,
-)
+from headrace.exchange.history import History, first_id_since
 from headrace.exchange.pages import Page
 from headrace.exchange.planning import Chunk, Sizing, plan_chunks, plan_pages, whole_pages
 from headrace.exchange.source import Source

@@ -29,12 +29,7 @@ from headrace.query.exceptions import QueryFailed, QueryRefused
 from headrace.trades import RAW_SCHEMA
 from headrace.unified.exceptions import TableDamaged
 from headrace.unified.schema import QUARANTINE_SCHEMA, UNIFIED_SCHEMA
-from headrace.unified.table import (
-    QUARANTINE_ROOT,
-    UNIFIED_ROOT,
-    quarantine_table,
-    unified_table,
-)
+from headrace.unified.table import QUARANTINE_ROOT, UNIFIED_ROOT, quarantine_table, unified_table
 
 PROTOCOL: Final = "lake"
 #: The layers, by the folder below the lake in which their files are.

@@ -15,7 +15,6 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 from typing import TypeVar
 
 from headrace.quota import processes
@@ -298,13 +297,8 @@ class Admission:
     def _acquire(self, stop: StopEvent) -> Permit:
         return self._session.acquire(replace(self._request, stop=stop))
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.__exit__(kind, error, traceback)
+    async def __aexit__(self, *raised: object) -> None:
+        self.__exit__(*raised)
 
     @property
     def probing(self) -> bool:
@@ -369,12 +363,7 @@ class Admission:
             else:
                 self._session.breaker.failed(permit.given, None if of_host else self._request.id)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, _kind: object, error: object, _trace: object) -> None:
         self.failed(neutral=not isinstance(error, TimeoutError | ConnectionError))
 
     def _done(self) -> Permit | None:

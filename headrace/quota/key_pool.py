@@ -26,7 +26,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from types import TracebackType
 
 from headrace.amounts import counted
 from headrace.quota.breaker import Phase
@@ -457,21 +456,11 @@ class KeyAdmission:
             else:
                 breaker.failed(given.given, None if of_host else self._request.id)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, _kind: object, error: object, _trace: object) -> None:
         self.failed(neutral=not isinstance(error, TimeoutError | ConnectionError))
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.__exit__(kind, error, traceback)
+    async def __aexit__(self, *raised: object) -> None:
+        self.__exit__(*raised)
 
     def _done(self) -> tuple[Permit, KeyGate, Permit] | None:
         taken, self._taken = self._taken, None

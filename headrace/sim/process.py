@@ -11,7 +11,6 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from http.client import HTTPConnection
-from types import TracebackType
 from typing import IO, Any, Generic, Self
 from urllib.parse import urlsplit
 
@@ -81,12 +80,7 @@ class ChildServer(Generic[F]):
             os.sched_setaffinity(self._child.pid, {self._cpu})
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_raised: object) -> None:
         self._end()
 
     @property

@@ -8,7 +8,6 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from types import TracebackType
 from typing import Any, Generic, Self
 
 from headrace.sim.arrivals import Arrival
@@ -113,12 +112,7 @@ class ThreadedServer(Generic[F]):
             raise self._failure
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_raised: object) -> None:
         self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join(_JOIN_S)
         if self._thread.is_alive():

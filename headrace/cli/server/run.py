@@ -15,11 +15,7 @@ from typing import Any
 from headrace.cli.common import logs_are_json
 from headrace.cli.exit_codes import drain
 from headrace.cli.server.configured import configured_api
-from headrace.cli.server.environment import (
-    client_environment,
-    configured_environment,
-    prefect_home,
-)
+from headrace.cli.server.environment import client_environment, configured_environment, prefect_home
 from headrace.cli.server.managed import ManagedServer, RunningServer
 from headrace.errors import HeadraceError
 from headrace.settings import load_settings

@@ -12,14 +12,7 @@ from typing import Any
 from headrace.looker.elements import objects
 from headrace.looker.merged_query_ids import merged_query_of
 from headrace.looker.restore.api import Api, id_from_answer
-from headrace.looker.restore.fields import (
-    LEFT_OUT,
-    Fields,
-    components,
-    ordered,
-    places,
-    to_send,
-)
+from headrace.looker.restore.fields import LEFT_OUT, Fields, components, ordered, places, to_send
 from headrace.looker.restore.state import Ids
 
 _LISTENING = ("model", "view", "name", "listen")

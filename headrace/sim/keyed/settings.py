@@ -5,14 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from pydantic import (
-    BaseModel,
-    Field,
-    SecretStr,
-    ValidationError,
-    field_serializer,
-    field_validator,
-)
+from pydantic import BaseModel, Field, SecretStr, ValidationError, field_serializer, field_validator
 
 from headrace.sim.actions import Cut, Drip, Hang, Html, Refuse, Reset, Respond, Slow, kinds_of
 from headrace.sim.catalogue import first_problem, or_text

@@ -6,14 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    BaseModel,
-    Field,
-    SecretStr,
-    ValidationError,
-    field_serializer,
-    field_validator,
-)
+from pydantic import BaseModel, Field, SecretStr, ValidationError, field_serializer, field_validator
 
 from headrace.sim.catalogue import first_problem, or_text
 from headrace.sim.exceptions import SpecError

@@ -13,11 +13,7 @@ from uuid import UUID, uuid4
 
 from headrace.sot.chain import genesis
 from headrace.sot.cql.session import CqlSession, Patience, Uncertain
-from headrace.sot.cql.tables import (
-    Bucket,
-    bucket_of,
-    partition,
-)
+from headrace.sot.cql.tables import Bucket, bucket_of, partition
 from headrace.sot.encoding import from_signed32, to_signed, to_signed32
 from headrace.sot.exceptions import DamagedLog
 from headrace.sot.store import Head

@@ -12,12 +12,7 @@ from typing import Any
 
 from headrace.sot.cql.chains import Chains
 from headrace.sot.cql.session import CqlSession, Patience, Uncertain
-from headrace.sot.cql.tables import (
-    Bucket,
-    Payload,
-    compress,
-    partition,
-)
+from headrace.sot.cql.tables import Bucket, Payload, compress, partition
 from headrace.sot.encoding import to_signed, to_signed32
 from headrace.sot.exceptions import DamagedLog
 from headrace.sot.store import Answer, Batch, Outcome

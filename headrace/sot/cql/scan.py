@@ -9,13 +9,7 @@ from typing import Any, Final
 from headrace.sot.chain import DIGEST_BYTES, Position
 from headrace.sot.cql.chains import Chains
 from headrace.sot.cql.session import CqlSession
-from headrace.sot.cql.tables import (
-    BadPayload,
-    Bucket,
-    Payload,
-    decompress,
-    partition,
-)
+from headrace.sot.cql.tables import BadPayload, Bucket, Payload, decompress, partition
 from headrace.sot.encoding import from_signed, signed_ranges, to_signed, to_signed32
 from headrace.sot.exceptions import DamagedLog
 from headrace.sot.record import U64_MAX
