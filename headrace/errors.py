@@ -49,13 +49,13 @@ class PlaceError(HeadraceError):
         said: the message, with `{where}` and `{reason}` in it.
         way_out: the hint, where an error is not given one of its own.
         where: the file, folder, object, block, server or product.
-        reason: what is wrong.
+        reason: what is wrong; empty where the class says it all.
     """
 
     said: ClassVar[str]
     way_out: ClassVar[str] = ""
 
-    def __init__(self, where: str | Path, reason: str, *, hint: str = "") -> None:
+    def __init__(self, where: str | Path, reason: str = "", *, hint: str = "") -> None:
         super().__init__(self.said.format(where=where, reason=reason), hint=hint or self.way_out)
         self.where = str(where)
         self.reason = reason

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from headrace.audit.findings import Kind
-from headrace.errors import HeadraceError
+from headrace.errors import PlaceError
 from headrace.lake import Part, PartFooter, PartListing, RawLake
 from headrace.lake.encoding import decode_footer, decode_metadata, footer_size
 from headrace.lake.exceptions import FooterTooNew, ObjectMissing, PartUnreadable
@@ -25,15 +25,11 @@ FOOTER_READERS, ROW_READERS = 16, 4
 _LOOKS = 10
 
 
-class PartsKeepChanging(HeadraceError):
+class PartsKeepChanging(PlaceError):
     """The parts of a product went away faster than they could be listed and looked at."""
 
-    def __init__(self, product: str) -> None:
-        super().__init__(
-            f"{product}: its parts change faster than they can be looked at",
-            hint="Audit again when fewer runs work on it",
-        )
-        self.product = product
+    said = "{where}: its parts change faster than they can be looked at"
+    way_out = "Audit again when fewer runs work on it"
 
 
 @dataclass(frozen=True, slots=True)

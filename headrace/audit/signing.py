@@ -18,12 +18,12 @@ from headrace.audit.coverage import tally
 from headrace.audit.inspection import ROW_READERS, Inspection, PartsKeepChanging
 from headrace.lake import Part, PartFooter, RawLake
 from headrace.lake.answer_evidence import Answer
+from headrace.lake.digest import rows_sha256
 from headrace.lake.exceptions import ObjectMissing
 from headrace.manifests.chain import Seal
 from headrace.manifests.comparison import summarized
 from headrace.manifests.exceptions import ManifestDamaged, ManifestMissing, NotSigned
 from headrace.manifests.lakes import LakeManifests, Stated
-from headrace.manifests.row_hash import rows_sha256
 from headrace.manifests.statement import WRONG, Change, Entry, Manifest, as_payload, from_payload
 from headrace.stopping import STOP, StopEvent
 

@@ -13,7 +13,7 @@ from urllib.parse import quote
 import msgspec
 
 from headrace.delivery.model import Pending
-from headrace.errors import ConfigurationError
+from headrace.errors import ConfigurationError, PlaceError
 from headrace.logs.redaction import safe_text
 from headrace.quota import Admission, Gate, KeyAdmission, KeyPool, Lane, PermitTimeout
 from headrace.run.report import Row
@@ -49,14 +49,11 @@ class Expired(Exception):
     """The time to live of a request was over before it left."""
 
 
-class KeyMissing(ConfigurationError):
+class KeyMissing(PlaceError, ConfigurationError):
     """The server refuses requests that have no key."""
 
-    def __init__(self, source: str, refusal: str) -> None:
-        super().__init__(
-            f"{source} refuses requests without an API key: {refusal}",
-            hint="Name a block of keys by --keys block:NAME, or set HEADRACE_API_KEYS",
-        )
+    said = "{where} refuses requests without an API key: {reason}"
+    way_out = "Name a block of keys by --keys block:NAME, or set HEADRACE_API_KEYS"
 
 
 #: What attempts of a key are counted as, other than successes and failures.

@@ -5,18 +5,15 @@ from __future__ import annotations
 from headrace.errors import ConfigurationError, PlaceError, StateError
 
 
-class KeyMissing(ConfigurationError):
+class KeyMissing(PlaceError, ConfigurationError):
     """There is no signing key where one was named (exit code 2).
 
     Attributes:
         where: file or block.
     """
 
-    def __init__(self, where: str) -> None:
-        super().__init__(
-            f"there is no signing key in {where}", hint="`headrace evidence key make` makes one"
-        )
-        self.where = where
+    said = "there is no signing key in {where}"
+    way_out = "`headrace evidence key make` makes one"
 
 
 class KeyExists(ConfigurationError):

@@ -44,15 +44,11 @@ class ItemRefused(LookerError):
         )
 
 
-class VaultMissing(ConfigurationError):
+class VaultMissing(PlaceError, ConfigurationError):
     """There is no vault at the path."""
 
-    def __init__(self, path: Path) -> None:
-        super().__init__(
-            f"there is no vault at {path}",
-            hint="Make it with `headrace looker extract`, or name another with --vault",
-        )
-        self.path = path
+    said = "there is no vault at {where}"
+    way_out = "Make it with `headrace looker extract`, or name another with --vault"
 
 
 class VaultUnusable(PlaceError, ConfigurationError):
@@ -150,15 +146,11 @@ class ListingIncomplete(HeadraceError):
         self.missing = missing
 
 
-class UnknownFolder(ConfigurationError):
+class UnknownFolder(PlaceError, ConfigurationError):
     """A folder that Looker does not have, or does not show to the caller."""
 
-    def __init__(self, folder_id: str) -> None:
-        super().__init__(
-            f"Looker knows no folder {folder_id!r}",
-            hint="`headrace looker list folder` shows those in the vault",
-        )
-        self.folder_id = folder_id
+    said = "Looker knows no folder {where!r}"
+    way_out = "`headrace looker list folder` shows those in the vault"
 
 
 class FolderNotRead(LookerError):
@@ -181,15 +173,11 @@ class NotPromotable(ConfigurationError):
         self.folder = folder
 
 
-class SameLooker(ConfigurationError):
+class SameLooker(PlaceError, ConfigurationError):
     """The Looker to promote from is the one to promote to."""
 
-    def __init__(self, url: str) -> None:
-        super().__init__(
-            f"{url} is both the Looker to promote from and the one to promote to",
-            hint="Name the other one with --to",
-        )
-        self.url = url
+    said = "{where} is both the Looker to promote from and the one to promote to"
+    way_out = "Name the other one with --to"
 
 
 class ListingShifts(HeadraceError):
@@ -263,15 +251,11 @@ class SnapshotDamaged(PlaceError, StateError):
     )
 
 
-class TargetTaken(ConfigurationError):
+class TargetTaken(PlaceError, ConfigurationError):
     """There is a file where the fetched vault should be."""
 
-    def __init__(self, path: Path) -> None:
-        super().__init__(
-            f"there is a file at {path} already",
-            hint="Move it (with its -wal and -shm) away, or name another place with --vault",
-        )
-        self.path = path
+    said = "there is a file at {where} already"
+    way_out = "Move it (with its -wal and -shm) away, or name another place with --vault"
 
 
 class FolderForeign(PlaceError, ConfigurationError):

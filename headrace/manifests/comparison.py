@@ -13,11 +13,10 @@ from itertools import groupby
 import pyarrow as pa
 
 from headrace.coverage import IntervalSet, Range
-from headrace.lake.digest import ContentDigest, content_digest
+from headrace.lake.digest import ContentDigest, content_digest, rows_sha256
 from headrace.lake.encoding import PartFooter
 from headrace.lake.exceptions import InvalidTrades
 from headrace.lake.parts import Part
-from headrace.manifests.row_hash import rows_sha256
 from headrace.manifests.statement import Change, ChangeKind, Entry
 from headrace.trades import empty_trades, rows_between
 

@@ -68,7 +68,7 @@ class Entry(msgspec.Struct, frozen=True):
         size_bytes: of its file.
         rows: how many trades it holds.
         digest: their content digest.
-        sha256: SHA-256 of its rows as lines (`headrace.manifests.row_hash`).
+        sha256: SHA-256 of its rows as lines (`headrace.lake.digest`).
         holes: runs of absent ids.
         long_holes: those of a page or more.
         holes_proven: whether answers prove them.

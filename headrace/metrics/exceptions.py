@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.errors import ConfigurationError, HeadraceError
+from headrace.errors import ConfigurationError, PlaceError
 
 
 class MetricsSettingError(ConfigurationError):
@@ -16,28 +16,22 @@ class MetricsSettingError(ConfigurationError):
         self.value = value
 
 
-class SinkError(HeadraceError):
+class SinkError(PlaceError):
     """A sink did not take what was published.
 
     Attributes:
         where: file or namespace.
     """
 
-    def __init__(self, where: str, problem: str, *, hint: str = "") -> None:
-        super().__init__(f"metrics did not reach {where}: {problem}", hint=hint)
-        self.where = where
+    said = "metrics did not reach {where}: {reason}"
 
 
-class AlarmsRefused(HeadraceError):
+class AlarmsRefused(PlaceError):
     """CloudWatch did not take the alarms, or not all of them.
 
     Attributes:
-        name: the alarm that was refused.
+        where: the alarm that was refused.
     """
 
-    def __init__(self, name: str, problem: str) -> None:
-        super().__init__(
-            f"CloudWatch did not take the alarm {name}: {problem}",
-            hint="Allow cloudwatch:PutMetricAlarm to these credentials, and give a region",
-        )
-        self.name = name
+    said = "CloudWatch did not take the alarm {where}: {reason}"
+    way_out = "Allow cloudwatch:PutMetricAlarm to these credentials, and give a region"

@@ -36,15 +36,11 @@ _WAYS = {
 }
 
 
-class NoList(ConfigurationError):
+class NoList(PlaceError, ConfigurationError):
     """A choice needs the exchange's list of products, and the lake keeps none yet."""
 
-    def __init__(self, location: str) -> None:
-        super().__init__(
-            f"the lake {location} keeps no list of products to choose from",
-            hint="headrace products sync fetches it",
-        )
-        self.location = location
+    said = "the lake {where} keeps no list of products to choose from"
+    way_out = "headrace products sync fetches it"
 
 
 class NothingChosen(ConfigurationError):
@@ -69,15 +65,11 @@ class UnknownSet(ConfigurationError):
         self.known = tuple(known)
 
 
-class NothingStored(ConfigurationError):
+class NothingStored(PlaceError, ConfigurationError):
     """There is no trade of any product in the lake; nothing was made there either."""
 
-    def __init__(self, location: str) -> None:
-        super().__init__(
-            f"there are no trades in {location}",
-            hint="Look at --lake and HEADRACE_LAKE; headrace backfill puts trades there",
-        )
-        self.location = location
+    said = "there are no trades in {where}"
+    way_out = "Look at --lake and HEADRACE_LAKE; headrace backfill puts trades there"
 
 
 class NotInLake(ConfigurationError):

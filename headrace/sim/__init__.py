@@ -62,9 +62,9 @@ from headrace.sim.faults import Fault, parse_fault
 from headrace.sim.history import Columns, History, SimTrade
 from headrace.sim.latency import Constant, LatencySource, LogNormal, Uniform, parse_latency
 from headrace.sim.limits import SlidingWindow, TokenBucket
-from headrace.sim.server import SimulatedExchange, SimulatedExchangeProcess
 from headrace.sim.settings import ExchangeSettings
 from headrace.sim.signing import ApiKey
+from headrace.sim.simulation import SimulatedExchange, SimulatedExchangeProcess
 
 __all__ = [
     "DEFAULT_CATALOGUE",

@@ -10,15 +10,11 @@ from headrace.lake.exceptions import StoreDenied, StoreFull
 REBUILD_HINT = "`headrace transform --rebuild` makes the table again from the raw layer"
 
 
-class TableMissing(StateError):
+class TableMissing(PlaceError, StateError):
     """There is no unified table in the lake yet."""
 
-    def __init__(self, place: str) -> None:
-        super().__init__(
-            f"there is no unified table at {place}",
-            hint="`headrace transform` makes it from the raw layer",
-        )
-        self.place = place
+    said = "there is no unified table at {where}"
+    way_out = "`headrace transform` makes it from the raw layer"
 
 
 class TableDamaged(PlaceError, StateError):

@@ -39,16 +39,14 @@ _REFUSED = "the service cannot be reached, or refused it"
 _OUR_FLOWS = {"prefect.resource.role": "flow", "prefect.resource.name": list(FLOWS)}
 
 
-class NoSuchBlock(ConfigurationError):
+class NoSuchBlock(PlaceError, ConfigurationError):
     """The block that messages should go through is not there."""
 
-    def __init__(self, reference: str) -> None:
-        super().__init__(
-            f"--to {reference}: the Prefect server has no such block",
-            hint="Make it with `headrace alarms slack`, `webhook` or `mail`, or in the UI; name it "
-            "as TYPE/NAME, such as slack-webhook/ops",
-        )
-        self.reference = reference
+    said = "--to {where}: the Prefect server has no such block"
+    way_out = (
+        "Make it with `headrace alarms slack`, `webhook` or `mail`, or in the UI; name it "
+        "as TYPE/NAME, such as slack-webhook/ops"
+    )
 
 
 class MessageNotSent(PlaceError):

@@ -13,9 +13,14 @@ What it serves and in which order it judges: `headrace.sim.keyed.simulation`.
 Faults: `respond`, `html`, `cut`, `reset`, `hang`, `drip`, `slow`, `refuse`.
 """
 
-from headrace.sim.keyed.server import SimulatedKeyedExchange, SimulatedKeyedExchangeProcess
 from headrace.sim.keyed.settings import KeyedFault, KeyedSettings, make_keys, parse_keyed_fault
-from headrace.sim.keyed.simulation import PATH, KeyCounts, KeyedSimulation
+from headrace.sim.keyed.simulation import (
+    PATH,
+    KeyCounts,
+    KeyedSimulation,
+    SimulatedKeyedExchange,
+    SimulatedKeyedExchangeProcess,
+)
 
 __all__ = [
     "PATH",

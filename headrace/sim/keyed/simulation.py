@@ -1,4 +1,4 @@
-"""A running keyed exchange without its sockets: what a request meets, and what tests change.
+"""A simulated keyed exchange: what a request meets, what tests change, and its servers.
 
 A request is `GET` or `POST /api/request` with `api_key`, `nonce` (a whole number) and, if wanted,
 `req_id`, in its query, as a form or as a JSON object. The answer to one that is accepted is
@@ -39,7 +39,9 @@ from headrace.sim.http import Reply, Request
 from headrace.sim.keyed.settings import KeyedFault, KeyedSettings, KeyedSubject
 from headrace.sim.latency import LatencySource
 from headrace.sim.limits import Gauge, SlidingWindow
+from headrace.sim.process import ChildServer
 from headrace.sim.service import SimulatedService, Verdict
+from headrace.sim.serving import ThreadedServer
 
 PATH = "/api/request"
 
@@ -236,3 +238,60 @@ def error_reply(status: int, message: str) -> Reply:
 
 def _json(status: int, value: object) -> Reply:
     return Reply(status, json.dumps(value).encode())
+
+
+class SimulatedKeyedExchange(ThreadedServer[KeyedFault]):
+    """A simulated keyed exchange on a thread of this process; a context manager.
+
+    Args:
+        clock: seconds, for windows, intervals and the log.
+        settings: fields of `KeyedSettings`.
+
+    Raises:
+        SpecError: a setting that cannot be used.
+        PortInUseError: on entry, when the port is taken.
+    """
+
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic, **settings: Any) -> None:
+        self.settings = KeyedSettings.of(**settings)
+        self.simulation = KeyedSimulation(self.settings, clock=clock)
+        super().__init__("simulated keyed exchange", self.simulation, port=self.settings.port)
+
+    def key_stats(self) -> list[KeyCounts]:
+        """Counts by key, in the order of the settings."""
+        return self.simulation.key_stats()
+
+    def block(self, place: int, *, blocked: bool = True) -> None:
+        """Block the key at a place, from 1, or unblock it."""
+        self.simulation.block(place, blocked=blocked)
+
+
+class SimulatedKeyedExchangeProcess(ChildServer[KeyedFault]):
+    """A simulated keyed exchange as a child process; a context manager.
+
+    Args:
+        cpu: pin the child to this core, where the system can.
+        settings: fields of `KeyedSettings`.
+
+    Raises:
+        SpecError: a setting that cannot be used.
+        ServerStartError: on entry, when the child does not come up.
+    """
+
+    def __init__(self, *, cpu: int | None = None, **settings: Any) -> None:
+        self.settings = KeyedSettings.of(**settings)
+        super().__init__(
+            "keyed-exchange",
+            self.settings.model_dump_json(),
+            fault_class=KeyedFault,
+            subject=KeyedSubject,
+            cpu=cpu,
+        )
+
+    def key_stats(self) -> list[KeyCounts]:
+        """Counts by key, in the order of the settings."""
+        return [KeyCounts(**counts) for counts in self.stats()["keys"]]
+
+    def block(self, place: int, *, blocked: bool = True) -> None:
+        """Block the key at a place, from 1, or unblock it."""
+        self._control("POST", "block" if blocked else "unblock", {"key": place})

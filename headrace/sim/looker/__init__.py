@@ -20,9 +20,8 @@ and the exchange's `respond`, `html`, `cut`, `reset`, `hang`, `drip`, `refuse`.
 
 from headrace.sim.looker.faults import LookerFault, parse_looker_fault
 from headrace.sim.looker.library import Library
-from headrace.sim.looker.server import SimulatedLooker, SimulatedLookerProcess
 from headrace.sim.looker.settings import Change, LookerSettings, parse_change
-from headrace.sim.looker.simulation import LookerSimulation
+from headrace.sim.looker.simulation import LookerSimulation, SimulatedLooker, SimulatedLookerProcess
 
 __all__ = [
     "Change",

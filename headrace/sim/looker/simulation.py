@@ -1,4 +1,4 @@
-"""A running simulated Looker without its sockets: what a request meets, and what tests change.
+"""A simulated Looker: what a request meets on its way, what tests change, and its servers.
 
 Its control endpoint (`headrace.sim.control`) has, beside what every simulation has:
 
@@ -31,9 +31,11 @@ from headrace.sim.looker.api import Answer, LookerApi
 from headrace.sim.looker.faults import Error, LookerFault, LookerSubject, Revoke
 from headrace.sim.looker.library import Library
 from headrace.sim.looker.routes import segments, subject_of
-from headrace.sim.looker.settings import Change, LookerSettings
+from headrace.sim.looker.settings import Change, LookerSettings, parse_change
 from headrace.sim.looker.tokens import TokenStore, error_reply
+from headrace.sim.process import ChildServer
 from headrace.sim.service import SimulatedService, Verdict
+from headrace.sim.serving import ThreadedServer
 
 _LOGOUTS = ("/api/4.0/logout", "/api/logout")
 
@@ -184,3 +186,68 @@ class _ItemBody(BaseModel, extra="forbid"):
     id: str = ""
     fields: dict[str, Any] = Field(default_factory=dict)
     body: str = ""
+
+
+class SimulatedLooker(ThreadedServer[LookerFault]):
+    """A simulated Looker on a thread of this process; a context manager.
+
+    Args:
+        clock: seconds, for tokens, limits, intervals and the log.
+        settings: fields of `LookerSettings`.
+
+    Attributes:
+        library: the content, to look at and to change.
+
+    Raises:
+        SpecError: a setting that cannot be used.
+        PortInUseError: on entry, when the port is taken.
+    """
+
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic, **settings: Any) -> None:
+        self.settings = LookerSettings.of(**settings)
+        self.simulation = LookerSimulation(self.settings, clock=clock)
+        self.library = self.simulation.library
+        super().__init__("simulated Looker", self.simulation, port=self.settings.port)
+
+    def add_change(self, change: Change | str) -> None:
+        """Have the content change after so many more listings and look-ups."""
+        change = parse_change(change) if isinstance(change, str) else change
+        after = change.after + self.simulation.read
+        self.simulation.add_change(change.model_copy(update={"after": after}))
+
+    def revoke_tokens(self) -> None:
+        """Revoke every token."""
+        self.simulation.tokens.revoke()
+
+
+class SimulatedLookerProcess(ChildServer[LookerFault]):
+    """A simulated Looker as a child process; a context manager.
+
+    Args:
+        cpu: pin the child to this core, where the system can.
+        settings: fields of `LookerSettings`.
+
+    Raises:
+        SpecError: a setting that cannot be used.
+        ServerStartError: on entry, when the child does not come up.
+    """
+
+    def __init__(self, *, cpu: int | None = None, **settings: Any) -> None:
+        self.settings = LookerSettings.of(**settings)
+        super().__init__(
+            "looker",
+            self.settings.model_dump_json(),
+            fault_class=LookerFault,
+            subject=LookerSubject,
+            cpu=cpu,
+        )
+        #: What is generated; changes made over the wire are not in it.
+        self.library = Library(self.settings)
+
+    def edit(self, kind: str, item_id: str, **fields: Any) -> None:
+        """Change fields of an item."""
+        self._control("POST", "edit", {"kind": kind, "id": item_id, "fields": fields})
+
+    def remove(self, kind: str, item_id: str) -> None:
+        """Delete an item for good."""
+        self._control("POST", "remove", {"kind": kind, "id": item_id})

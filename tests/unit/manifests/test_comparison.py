@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from headrace.lake import Part, RawLake, open_lake
+from headrace.lake.digest import rows_sha256
 from headrace.manifests.comparison import find_changes, summarized
-from headrace.manifests.row_hash import rows_sha256
 from headrace.manifests.statement import Change, ChangeKind, Entry
 from tests.lake_samples import FETCHED_AT, SOURCE, trades
 
