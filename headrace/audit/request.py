@@ -42,7 +42,8 @@ class AuditRequest(StoredChoice, ExchangeAccess):
         bool,
         about(
             "Without the exchange",
-            "Send no request; compare with the newest trade in the lake.",
+            "Do not ask the exchange: compare with the newest trade in the lake. "
+            "Prefect is used all the same, for the run and its checkpoints.",
             True,
         ),
     ] = False
