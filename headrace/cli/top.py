@@ -152,7 +152,8 @@ def look(settings: Settings) -> View:
             with view.naming(f"quota {name}"):
                 view.quotas.append(inspect(place, name))
     with view.naming("leases"):
-        store = open_leases(settings.lease_location)
+        # Asked once: the next look asks again.
+        store = open_leases(settings.lease_location, patience_s=0.0)
         view.places["leases"] = store.where
         view.leases += [lease_dict(store, state) for state in store.list() if state.holder]
     with view.naming("runs"):

@@ -70,13 +70,15 @@ _FORMS = (
 )
 
 
-def open_leases(location: str | Path) -> LeaseStore:
+def open_leases(location: str | Path, *, patience_s: float | None = None) -> LeaseStore:
     """The store at `location`; nothing is read yet.
 
     Args:
         location: a folder; `postgres://USER:PASSWORD@HOST/DATABASE`; `s3://BUCKET/PREFIX`, with
             the optional query parameters `region` and `endpoint_url`; or `dynamodb://TABLE`, with
             the same and `create=true`.
+        patience_s: how long a PostgreSQL that does not answer is asked again; None for as long as
+            a run needs. Other stores have limits of their own.
 
     Raises:
         ConfigurationError: another scheme, or an unknown parameter.
@@ -87,7 +89,7 @@ def open_leases(location: str | Path) -> LeaseStore:
     parts = urlsplit(text)
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
     if parts.scheme in ("postgres", "postgresql"):
-        return _in_database(text)
+        return _in_database(text, {} if patience_s is None else {"patience_s": patience_s})
     make = {"s3": _in_bucket, "dynamodb": _in_table}.get(parts.scheme)
     store = make(parts, options) if make and not parts.fragment else None
     if store is None:
@@ -97,10 +99,10 @@ def open_leases(location: str | Path) -> LeaseStore:
     return store
 
 
-def _in_database(url: str) -> LeaseStore:
+def _in_database(url: str, options: dict[str, float]) -> LeaseStore:
     postgres: Any = import_with("postgres", "headrace.leases.postgres")
     store: LeaseStore = postgres.PostgresLeases(
-        postgres.PostgresAddress(url, setting="HEADRACE_LEASES")
+        postgres.PostgresAddress(url, setting="HEADRACE_LEASES"), **options
     )
     return store
 

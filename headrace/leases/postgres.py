@@ -76,6 +76,7 @@ class PostgresLeases(LeaseStore):
         address: the database.
         max_clock_skew_s: how far the clock of a server that takes over may be from the last one's.
         clock: the server's time.
+        patience_s: how long a server that does not answer is asked again.
     """
 
     def __init__(
@@ -85,11 +86,12 @@ class PostgresLeases(LeaseStore):
         max_clock_skew_s: float = SERVERS_APART_S,
         machine: Machine = THIS_MACHINE,
         clock: StoreClock | None = None,
+        patience_s: float = _GIVE_UP_AFTER_S,
     ) -> None:
         self._time = clock or StoreClock(machine.boot_s, resolution_s=0.0)
         super().__init__(machine=machine, max_clock_skew_s=max_clock_skew_s, clock=self._time)
         self._address = address
-        self._give_up_after_s = _GIVE_UP_AFTER_S
+        self._give_up_after_s = patience_s
         self._postgres = self._connected()
 
     def __getstate__(self) -> dict[str, object]:

@@ -85,8 +85,7 @@ def test_a_restart_is_outlasted(own_server: PostgresServer) -> None:
 def test_a_server_that_does_not_come_back_ends_the_lease(
     own_server: PostgresServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    store = open_leases(own_server.new_database())
-    store._give_up_after_s = 0.2  # type: ignore[attr-defined]
+    store = open_leases(own_server.new_database(), patience_s=0.2)
     lost = threading.Event()
     with hold(store, NAME, run_id="one", ttl_s=2.0, on_lost=lambda _: lost.set()) as lease:
         own_server.stop()
@@ -100,8 +99,7 @@ def test_a_server_that_does_not_come_back_ends_the_lease(
 
 
 def test_no_server() -> None:
-    store = open_leases(f"postgres://u:secret-word@127.0.0.1:{free_port()}/db")
-    store._give_up_after_s = 0.2  # type: ignore[attr-defined]
+    store = open_leases(f"postgres://u:secret-word@127.0.0.1:{free_port()}/db", patience_s=0.2)
     with pytest.raises(LeaseStoreUnavailable, match="HEADRACE_LEASES") as caught:
         store.acquire(NAME, run_id="one", ttl_s=60)
     assert "secret-word" not in str(caught.value)

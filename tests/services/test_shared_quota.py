@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import socket
 import subprocess
@@ -18,15 +17,12 @@ from typing import Any
 import psycopg
 import pytest
 from pydantic import SecretStr
-from rich.console import Console
 from typer.testing import CliRunner
 
 from headrace.cli import quota
-from headrace.cli.top import look
 from headrace.doctor import Severity
 from headrace.doctor.checks.quota import check_breakers, check_quotas
 from headrace.errors import ConfigurationError
-from headrace.leases import hold, open_leases
 from headrace.quota import (
     BreakerConfig,
     Gate,
@@ -38,7 +34,6 @@ from headrace.quota import (
 from headrace.quota.exceptions import QuotaServerRefused
 from headrace.quota.location import QuotaServer, read_server
 from headrace.quota.selftest import excess
-from headrace.settings import load_settings
 from headrace.sim import SimulatedExchangeProcess, SlidingWindow
 from tests.services_fixtures import free_port
 from tests.support.clock_shift import built_clock_shift, shifted
@@ -345,34 +340,3 @@ def test_doctor_says_what_it_is_and_who_has_other_rates(kind: str) -> None:
         (opened,) = check_breakers(target)
         assert opened.severity is Severity.PROBLEM
         assert "the breaker is open for another" in opened.what
-
-
-@pytest.mark.parametrize("kind", ["redis", "postgres"])
-def test_top_shows_what_machines_share(kind: str, tmp_path: Path, monkeypatch: Any) -> None:
-    with running(kind) as (server, place), running_postgres() as postgres:
-        leases = server.url() if isinstance(server, PostgresServer) else postgres.url()
-        monkeypatch.setenv("HEADRACE_HOME", str(tmp_path))
-        monkeypatch.setenv("HEADRACE_QUOTA", place.url.get_secret_value())
-        monkeypatch.setenv("HEADRACE_LEASES", leases)
-        monkeypatch.delenv("PREFECT_API_URL", raising=False)
-        breaker = BreakerConfig(failures=1, cooldown_s=300)
-        config = QuotaConfig(name="api", rates="60/s")
-        with (
-            open_gate(place, config, breaker) as gate,
-            gate.admit() as admission,
-            hold(open_leases(leases), "coinbase/BTC-USD", run_id="run-7"),
-        ):
-            admission.answered(500)
-            seen = look(load_settings())
-    assert seen.problems == []
-    assert seen.places["quotas"] == str(place)
-    (shown,) = seen.as_json()["quotas"]
-    assert (shown["name"], shown["breaker"]["phase"]) == ("api", "open")
-    (process,) = shown["processes"]
-    assert process["machine"] == socket.gethostname()
-    (lease,) = seen.leases
-    assert (lease["name"], lease["holder"]["run_id"]) == ("coinbase/BTC-USD", "run-7")
-    console = Console(width=200, record=True, file=io.StringIO())
-    console.print(seen.drawn())
-    assert PASSWORD not in (drawn := console.export_text())
-    assert f"quotas in {place}" in drawn
