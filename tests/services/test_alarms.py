@@ -6,9 +6,11 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from prefect.settings import PREFECT_API_EVENTS_RELATED_RESOURCE_CACHE_TTL
 
 from headrace.cli.alarms.catalogue import ALARMS
 from headrace.cli.server import ManagedServer
@@ -102,11 +104,11 @@ def emit(server: Server, *calls: tuple[object, ...]) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def told_of(hook: Hook, subject: str) -> list[dict]:
+def messages_about(hook: Hook, subject: str) -> list[dict]:
     return [each for each in hook.received if subject in each["subject"]]
 
 
-def test_installing_again_changes_nothing_that_somebody_decided(server: Server) -> None:
+def test_installing_again_changes_nothing_that_a_user_decided(server: Server) -> None:
     server.command("alarms", "install")
     first = automations(server)
     assert sorted(first) == ALL
@@ -171,19 +173,23 @@ def test_an_alarm_goes_where_it_is_sent(server: Server, hook: Hook, block: str) 
         ("breaker", "closes", "half-open", "closed", 0),
         ("up_to_date", "OLD-USD", 734),
     )
-    wait_until(lambda: told_of(hook, hostile), 30, "the gap")
-    # A breaker that opens again and again has not closed: the wait does not begin anew.
+    wait_until(lambda: messages_about(hook, hostile), 30, "the gap")
+    # A breaker that opens again and again has not closed: the wait does not begin again.
     emit(server, ("breaker", "stays-open", "half-open", "open", 6))
-    wait_until(lambda: told_of(hook, "stays-open") and told_of(hook, "OLD-USD"), 90, "the rest")
-    [gap] = told_of(hook, hostile)
+    wait_until(
+        lambda: messages_about(hook, "stays-open") and messages_about(hook, "OLD-USD"),
+        90,
+        "the rest",
+    )
+    [gap] = messages_about(hook, hostile)
     assert gap["alarm"] == "gap-found"
     assert "7 ids missing in 1 range(s), the first from 5 to 11" in gap["text"]
     assert gap["facts"]["from_id"] == 5
-    [old] = told_of(hook, "OLD-USD")
+    [old] = messages_about(hook, "OLD-USD")
     assert (old["alarm"], "trade 734" in old["text"]) == ("data-old", True)
     assert "12 seconds" in old["subject"]
-    assert told_of(hook, "stays-open")[0]["alarm"] == "breaker-open"
-    assert told_of(hook, "closes") == []
+    assert messages_about(hook, "stays-open")[0]["alarm"] == "breaker-open"
+    assert messages_about(hook, "closes") == []
 
 
 def test_a_failed_check_sets_off_one_alarm_for_each_kind_of_breach(
@@ -196,13 +202,13 @@ def test_a_failed_check_sets_off_one_alarm_for_each_kind_of_breach(
         ("breach", "CHECKED-USD", "stale", "2 h old"),
         ("breach", "OTHER-USD", "price", "8: '0'"),
     )
-    wait_until(lambda: told_of(hook, "OTHER-USD"), 30, "the other product")
-    wait_until(lambda: len(told_of(hook, "CHECKED-USD")) > 1, 30, "both kinds")
+    wait_until(lambda: messages_about(hook, "OTHER-USD"), 30, "the other product")
+    wait_until(lambda: len(messages_about(hook, "CHECKED-USD")) > 1, 30, "both kinds")
     emit(server, ("breach", "CHECKED-USD", "price", "again"), ("breach", "LAST-USD", "price", "9"))
-    wait_until(lambda: told_of(hook, "LAST-USD"), 30, "the last product")
-    found = {each["subject"]: each for each in told_of(hook, "CHECKED-USD")}
+    wait_until(lambda: messages_about(hook, "LAST-USD"), 30, "the last product")
+    found = {each["subject"]: each for each in messages_about(hook, "CHECKED-USD")}
     assert found.keys() == {"headrace: CHECKED-USD: price", "headrace: CHECKED-USD: stale"}
-    assert len(told_of(hook, "CHECKED-USD")) == 2
+    assert len(messages_about(hook, "CHECKED-USD")) == 2
     assert {each["alarm"] for each in found.values()} == {"check-failed"}
     assert "7: '0'" in found["headrace: CHECKED-USD: price"]["text"]
 
@@ -233,7 +239,7 @@ def test_runs_that_fail_or_are_partial_set_off_alarms(
     damaged = f"headrace: the log in {log} is damaged"
     wait_until(lambda: damaged in alarms_by_subject(), 30, "the damage")
     found = alarms_by_subject()
-    assert {found[damaged]["alarm"], *(each["alarm"] for each in told_of(hook, "sot-"))} == {
+    assert {found[damaged]["alarm"], *(each["alarm"] for each in messages_about(hook, "sot-"))} == {
         "chain-broken", "run-failed", "run-partial",
     }  # fmt: skip
     assert str(volume) in found[damaged]["text"]
@@ -241,7 +247,42 @@ def test_runs_that_fail_or_are_partial_set_off_alarms(
     assert "damaged" in found["headrace: sot-verify is partial"]["text"]
     # Once per flow and per log: the second verification and the recovery are no news.
     subjects = [each["subject"] for each in hook.received]
-    assert len(told_of(hook, "is partial")) == subjects.count(damaged) == 1
+    assert len(messages_about(hook, "is partial")) == subjects.count(damaged) == 1
+
+
+def test_prefect_has_no_label_for_the_cause_of_a_failed_run(
+    server: Server, hook: Hook, block: str
+) -> None:
+    """So the second cause within an hour is held back; the documents say why.
+
+    With other labels, or another time, Prefect may be able to separate causes.
+    """
+    server.command("alarms", "install", "--to", block, "--on")
+    log = server.folder / "log-of-two-causes"
+    missing = ("sot", "write", "absent.sot", "--store", str(log))
+    assert server.command(*missing, check=False).returncode != 0
+    wait_until(lambda: messages_about(hook, "sot-write failed"), 30, "the first cause")
+    server.command("sot", "gen", "two.sot", "--records", "40", "--symbols", "2")
+    log.mkdir(exist_ok=True)
+    (log / "store.json").write_text("spoilt")
+    spoilt = ("sot", "write", "two.sot", "--store", str(log))
+    assert server.command(*spoilt, check=False).returncode != 0
+    emit(server, ("gaps", "AFTERWARDS-USD", (1, 2)))
+    wait_until(lambda: messages_about(hook, "AFTERWARDS-USD"), 30, "what came later")
+    found = {"event": {"name": ["prefect.flow-run.Failed"]}}
+    events = [
+        each
+        for each in server.ask("POST", "/events/filter", {"filter": found})["events"]
+        if "sot-write" in [one.get("prefect.resource.name") for one in each["related"]]
+    ]
+    assert len({each["resource"]["prefect.state-message"] for each in events}) == 2
+    assert len(messages_about(hook, "sot-write failed")) == 1
+    labels = {label for each in events for label in each["resource"]}
+    assert {label.removeprefix("prefect.") for label in labels} == {
+        "resource.id", "resource.name", "run-count",
+        "state-message", "state-name", "state-timestamp", "state-type",
+    }  # fmt: skip
+    assert timedelta(minutes=5) == PREFECT_API_EVENTS_RELATED_RESOURCE_CACHE_TTL.value()
 
 
 def test_an_alarm_of_an_older_version_is_brought_up_to_date_and_stays_on(
@@ -283,8 +324,8 @@ def _settable(automation: dict) -> dict:
 
 
 def test_a_block_that_is_not_there_and_a_wait_that_is_none(server: Server) -> None:
-    missing = server.command("alarms", "install", "--to", "webhook/nobody", check=False)
-    assert (missing.returncode, "webhook/nobody" in missing.stderr) == (2, True)
+    missing = server.command("alarms", "install", "--to", "webhook/absent", check=False)
+    assert (missing.returncode, "webhook/absent" in missing.stderr) == (2, True)
     wrong = server.command("alarms", "install", "--data-old", "soon", check=False)
     assert (wrong.returncode, "--data-old" in wrong.stderr) == (2, True)
     short = server.command("alarms", "install", "--data-old", "1s", check=False)
