@@ -3,8 +3,8 @@
     python -m tests.lease_crowd LOCATION PROCESSES ROUNDS FOLDER
 
 Each takes the lease `ROUNDS` times. While it holds it, it takes a lock on `FOLDER/inside`, on which
-nobody may be waiting or working, and appends its token to `FOLDER/tokens`. With `PROCESSES` 1 the
-process says `holding` first, and goes on after a line on stdin.
+no other process may be waiting or working, and appends its token to `FOLDER/tokens`. With
+`PROCESSES` 1 the process says `holding` first, and goes on after a line on stdin.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A proxy in front of an S3 server that misbehaves as it is told, at the level of HTTP."""
+"""A proxy in front of an S3 server that misbehaves as a test asks, at the level of HTTP."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Rule:
 
 @dataclass
 class S3Proxy:
-    """What the proxy is told to do, and what it saw.
+    """What the proxy is to do, and what it saw.
 
     Args:
         without: headers, in lower case, that it drops from requests and from answers.

@@ -30,7 +30,7 @@ from headrace.lake import S3Settings
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
-#: What both servers are told to accept. Not a secret: they live for one test session on loopback.
+#: What both servers are to accept. Not a secret: they live for one test session on loopback.
 ACCESS_KEY, SECRET_KEY = "headrace-test", "headrace-test-secret"
 BUCKET = "lake"
 START_LIMIT_S = 30.0
@@ -100,7 +100,7 @@ def running(command: list[str], folder: Path, url: str) -> Iterator[subprocess.P
 
 
 def free_port(*, twin: int = 0) -> int:
-    """A loopback port that nobody listens on, below the range of outgoing connections."""
+    """A loopback port that no process listens on, below the range of outgoing connections."""
     while True:
         port = random.randrange(12_000, 22_000)
         if all(_is_free(candidate) for candidate in {port, port + twin}):

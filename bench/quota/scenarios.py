@@ -52,7 +52,7 @@ def _herd(limiter: str) -> dict[str, Any]:
 
 
 def _latency(limiter: str) -> dict[str, Any]:
-    """One process alone: what a permit costs when nobody else wants one."""
+    """One process alone: what a permit costs when no other process wants one."""
     with TemporaryDirectory(prefix="headrace-bench-") as folder:
         acquire = LIMITERS[limiter](Path(folder), "10000/m", "BACKFILL")
         took_ms = []

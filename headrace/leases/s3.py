@@ -158,7 +158,7 @@ class S3Leases(LeaseStore):
         return self._put(_key(new.name), json.dumps(content).encode(), etag=etag)
 
     def _remove(self, seen: Row) -> None:
-        # Not every store knows a condition on DELETE. Whoever took the lease since then loses it,
+        # Not every store knows a condition on DELETE. A process that took the lease since loses it,
         # which it notices, and nothing is ever held twice.
         key = _key(seen.name)
         self._run(

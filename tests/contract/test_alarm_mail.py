@@ -70,7 +70,7 @@ def test_a_wrong_password_is_said_and_not_shown(certificate: Path) -> None:
 
 
 @pytest.mark.parametrize("security", ["starttls", "tls"])
-def test_a_certificate_that_nobody_vouches_for_is_refused(certificate: Path, security: str) -> None:
+def test_an_untrusted_certificate_is_refused(certificate: Path, security: str) -> None:
     with (
         mail_server(certificate, at_once=security == "tls", login=LOGIN) as mail,
         pytest.raises(NotificationError, match="certificate verify failed"),

@@ -140,7 +140,7 @@ def test_a_host_without_a_connection_is_out_whatever_is_asked(gate):
     assert gate.status().breaker.phase is not Phase.CLOSED
 
 
-def _ingest(url, folder, ready, over, told):
+def _ingest(url, folder, ready, over, results):
     """Another process at the same exchange: asks until the first has given up."""
     with open_gate(folder, NO_RATES) as gate, Transport(url) as transport:
         client = ExchangeClient(transport, gate)
@@ -149,14 +149,16 @@ def _ingest(url, folder, ready, over, told):
             client.page(("BTC-USD", "ETH-USD")[asked % 2], None)
             asked += 1
             ready.set()
-        told.put((asked, client.stats.retries, gate.counters.waited_s["breaker"]))
+        results.put((asked, client.stats.retries, gate.counters.waited_s["breaker"]))
 
 
 def test_other_processes_wait_for_nothing_while_a_page_fails(sim, client, gate, tmp_path):
     bad_page(sim)
     context = multiprocessing.get_context("spawn")
-    ready, over, told = context.Event(), context.Event(), context.Queue()
-    other = context.Process(target=_ingest, args=(sim.url, tmp_path / "quota", ready, over, told))
+    ready, over, results = context.Event(), context.Event(), context.Queue()
+    other = context.Process(
+        target=_ingest, args=(sim.url, tmp_path / "quota", ready, over, results)
+    )
     other.start()
     assert ready.wait(60)
     try:
@@ -164,7 +166,7 @@ def test_other_processes_wait_for_nothing_while_a_page_fails(sim, client, gate, 
             expect_failure(client, BAD)
     finally:
         over.set()
-    asked, retries, waited_s = told.get(timeout=60)
+    asked, retries, waited_s = results.get(timeout=60)
     other.join()
     assert (asked >= 5, retries, waited_s) == (True, 0, 0.0)
     assert gate.status().breaker.phase is Phase.CLOSED

@@ -145,15 +145,15 @@ def test_a_success_without_a_page_and_a_request_put_off_are_asked_again(sim, cli
     assert client.stats.retries == 3
 
 
-def test_a_redirect_is_not_followed_but_told(sim, client, gate):
+def test_a_redirect_is_not_followed_but_named(sim, client, gate):
     to = {"Location": "https://elsewhere.example/\x1b[31m" + "x" * 500}
     for status in (301, 302, 303, 307, 308):
         sim.add_fault(Fault(action=Respond(status=status, body="", headers=to), calls=1))
-        with pytest.raises(RequestRefused, match=rf"redirect \({status} to 'https://else") as told:
+        with pytest.raises(RequestRefused, match=rf"redirect \({status} to 'https://else") as error:
             client.page("BTC-USD", 5001)
-        assert "base_url" in told.value.hint
-        assert "\x1b" not in str(told.value)
-        assert len(str(told.value)) < 400
+        assert "base_url" in error.value.hint
+        assert "\x1b" not in str(error.value)
+        assert len(str(error.value)) < 400
     assert client.stats.requests == 5
     assert gate.status().breaker.phase is Phase.CLOSED
 

@@ -235,7 +235,7 @@ def theirs(backend: Backend, world: World) -> LeaseStore:
 NAME = "coinbase/BTC-USD"
 
 
-def test_second_is_told_at_once_who_holds_it(ours: LeaseStore, theirs: LeaseStore) -> None:
+def test_a_second_caller_gets_the_holder_at_once(ours: LeaseStore, theirs: LeaseStore) -> None:
     ours.acquire(NAME, run_id="night-run", ttl_s=TTL_S)
     with pytest.raises(LeaseHeld) as caught:
         theirs.acquire(NAME, run_id="other", ttl_s=TTL_S)
@@ -289,7 +289,9 @@ def test_an_early_grant_stays_good_after_renewals(ours: LeaseStore, world: World
     ours.check(grant)
 
 
-def test_the_end_is_the_end_even_if_nobody_took_over(ours: LeaseStore, world: World) -> None:
+def test_an_expired_lease_stays_expired_without_a_new_holder(
+    ours: LeaseStore, world: World
+) -> None:
     grant = ours.acquire(NAME, run_id="one", ttl_s=TTL_S)
     world.passed_s += TTL_S
     with pytest.raises(LeaseLost, match="not renewed for 60 s"):
@@ -626,7 +628,7 @@ class LeaseModel(RuleBasedStateMachine):
 
     @rule(name=names)
     def forget(self, name: str) -> None:
-        """Somebody deletes the row; for longer than clocks are apart, nobody asks."""
+        """The row is deleted; for longer than clocks are apart, no process asks."""
         if self.tokens[name] == 0:
             return
         self.backend.forget(self._full(name))

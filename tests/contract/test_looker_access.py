@@ -230,7 +230,7 @@ def test_an_alert_goes_to_the_tile_that_its_own_has_become(vault, sim, target, t
             if each["id"] == made["dashboard_element_id"]
         )
         assert tile["title"] == tiles[0]["title"]
-        # A later restore leaves them as they are there, unless it is told to switch them on.
+        # A later restore leaves them as they are there, unless it is asked to switch them on.
         target.library.edit("alert", "1", is_disabled=False)
         restore(vault, client, enable_schedules=False, force=True, types=["alert"])
         assert [there(target, "alert", a)["is_disabled"] for a in ("1", "2")] == [False, True]

@@ -90,7 +90,7 @@ def test_a_token_that_ends_in_mid_run_costs_one_login_and_no_item():
         assert sim.stats()["logins"] == 2
 
 
-def test_who_is_not_believed_even_with_a_new_token_is_told_after_one_renewal(client, sim):
+def test_a_refusal_of_a_new_token_is_an_error_after_one_renewal(client, sim):
     body = json.dumps({"message": "Requires authentication."})
     sim.simulation.add_fault(_respond(401, body, id="5"))
     with pytest.raises(AccessRefused) as refused:
@@ -154,7 +154,7 @@ def test_no_answer_from_the_address_is_one_clear_error():
         client.check_reachable()
 
 
-def test_429_is_waited_out_and_told_to_the_quota(client, sim):
+def test_429_is_waited_out_and_reported_to_the_quota(client, sim):
     client.login()
     throttled = json.dumps({"message": "Too Many Requests"})
     sim.simulation.add_fault(_respond(429, throttled, calls=2))
@@ -193,7 +193,9 @@ def test_an_error_of_looker_s_own_is_tried_three_times(client, sim):
         (400, '{"message": "Bad"}', RequestRefused),
     ],
 )
-def test_a_refusal_is_asked_once_and_told_apart_by_status(client, sim, status, body, kind):
+def test_a_refusal_is_asked_once_and_its_error_depends_on_the_status(
+    client, sim, status, body, kind
+):
     client.login()
     sim.simulation.add_fault(_respond(status, body))
     with pytest.raises(kind) as refused:

@@ -19,7 +19,7 @@ from headrace.sim.looker import SimulatedLooker
 
 
 class Desk:
-    """Somebody at a terminal.
+    """A user at a terminal.
 
     Args:
         sim: the Looker behind the commands.
@@ -64,10 +64,10 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
 
 
 def test_what_the_vault_holds(desk: Desk) -> None:
-    told = desk.json("info")
-    assert told["source"] == desk.sim.url
-    assert told["types"]["look"]["items"] == SMALL["look"]
-    assert told["sessions"][0]["status"] == "done"
+    reported = desk.json("info")
+    assert reported["source"] == desk.sim.url
+    assert reported["types"]["look"]["items"] == SMALL["look"]
+    assert reported["sessions"][0]["status"] == "done"
     items = desk.json("list", "dashboards")["items"]
     assert len(items) == SMALL["dashboard"] + SMALL["lookml_dashboard"]
     shown = desk.json("show", "look", "1")
@@ -102,9 +102,9 @@ def test_differences_between_sessions(desk: Desk) -> None:
     desk.sim.library.edit("dashboard", "2", title="Renamed")
     with Vault.open(desk.vault) as vault:
         fill(vault, desk.sim)
-    told = desk.json("diff")
-    assert told["counts"] == {"changed": 1}
-    (item,) = told["items"]
+    reported = desk.json("diff")
+    assert reported["counts"] == {"changed": 1}
+    (item,) = reported["items"]
     assert [(c["path"], c["after"]) for c in item["changes"]] == [("title", "Renamed")]
     assert "title: " in desk.run("diff", "1", "2")[1]
     assert desk.run("diff", "2", "1")[0] == 2
@@ -118,30 +118,30 @@ def test_unpacked_edited_packed_and_restored(desk: Desk, tmp_path: Path) -> None
     file = folder / "look" / "3.json"
     file.write_bytes(file.read_bytes().replace(b'"title":"Look 3', b'"title":"Edited 3'))
     (folder / "look" / "4.json").write_bytes(b"{")
-    told = desk.json("pack", str(folder), code=4)
-    assert told["changed"] == ["look 3"]
-    assert [path for path, _ in told["refused"]] == ["look/4.json"]
+    reported = desk.json("pack", str(folder), code=4)
+    assert reported["changed"] == ["look 3"]
+    assert [path for path, _ in reported["refused"]] == ["look/4.json"]
     code, said = desk.run(*desk.server("restore", "look", "3"))
     assert (code, "repeat with --yes" in said) == (2, True)
-    told = desk.json(*desk.server("restore", "look", "3", "--yes"))
-    assert told["types"] == {"look": {"updated": 1}}
+    reported = desk.json(*desk.server("restore", "look", "3", "--yes"))
+    assert reported["types"] == {"look": {"updated": 1}}
     assert b'"title":"Edited 3' in (desk.sim.library.body("look", "3") or b"")
 
 
 def test_verifying(desk: Desk) -> None:
-    told = desk.json(*desk.server("verify"))
-    assert told["counts"] == {}
+    reported = desk.json(*desk.server("verify"))
+    assert reported["counts"] == {}
     assert (
-        told["compared"]
-        == told["versions"]
+        reported["compared"]
+        == reported["versions"]
         == sum(of_type["items"] for of_type in desk.json("info")["types"].values())
     )
     desk.sim.library.edit("dashboard", "1", title="Later")
     desk.sim.library.remove("look", "2")
     desk.sim.library.create("group", {"name": "new"})
     desk.sim.add_fault("error,status=403,type=look,id=3")
-    told = desk.json(*desk.server("verify"), code=4)
-    found = {(f["what"], f["type"], f["id"]) for f in told["findings"]}
+    reported = desk.json(*desk.server("verify"), code=4)
+    found = {(f["what"], f["type"], f["id"]) for f in reported["findings"]}
     assert found == {
         ("changed", "dashboard", "1"),
         ("gone", "look", "2"),
@@ -152,8 +152,8 @@ def test_verifying(desk: Desk) -> None:
     desk.json("verify", "--offline")
     with Vault.open(desk.vault) as vault, vault.file.writing() as db:
         db.execute("UPDATE body SET hash = zeroblob(32) WHERE rowid = 5")
-    told = desk.json("verify", "--offline", code=1)
-    assert [f["what"] for f in told["findings"]] == ["damaged"]
+    reported = desk.json("verify", "--offline", code=1)
+    assert [f["what"] for f in reported["findings"]] == ["damaged"]
 
 
 def test_asking_again_for_what_failed(desk: Desk) -> None:
@@ -170,16 +170,16 @@ def test_asking_again_for_what_failed(desk: Desk) -> None:
     desk.sim.add_fault("error,status=403,type=look,id=2")
     assert len(desk.json("failures")["failures"]) == 5
     assert "timed out" in desk.run("failures")[1]
-    told = desk.json(*desk.server("retry"), code=4)
-    assert told["stored"] == [{"type": "look", "id": "1"}]
-    assert [failed["id"] for failed in told["failed"]] == ["2", "77"]
-    assert [page["page"] for page in told["pages"]] == ["looks:17", "users:0+100"]
+    reported = desk.json(*desk.server("retry"), code=4)
+    assert reported["stored"] == [{"type": "look", "id": "1"}]
+    assert [failed["id"] for failed in reported["failed"]] == ["2", "77"]
+    assert [page["page"] for page in reported["pages"]] == ["looks:17", "users:0+100"]
     failures = {f["key"]: f for f in desk.json("failures")["failures"]}
     assert failures.keys() == {"2", "77", "looks:17", "users:0+100"}
     assert (failures["2"]["attempts"], failures["2"]["status"]) == (2, 403)
     desk.sim.simulation.clear_faults()
-    told = desk.json(*desk.server("retry", "--type", "look"), code=4)
-    assert told["stored"] == [{"type": "look", "id": "2"}]
+    reported = desk.json(*desk.server("retry", "--type", "look"), code=4)
+    assert reported["stored"] == [{"type": "look", "id": "2"}]
 
 
 def test_a_vault_is_compared_with_its_own_looker_only(desk: Desk) -> None:
@@ -196,9 +196,9 @@ def test_restoring_into_another_looker(desk: Desk) -> None:
         assert plan["types"]["look"] == {"created": 4}
         writes = [a.target for a in other.arrivals() if a.subject.ask == "write"]
         assert writes == ["/api/logout"]
-        told = target.json(*target.server("restore", "--yes"))
-        assert told["status"] == "done"
-        assert told["types"]["dashboard"] == {"created": 6, "skipped": 1}
+        reported = target.json(*target.server("restore", "--yes"))
+        assert reported["status"] == "done"
+        assert reported["types"]["dashboard"] == {"created": 6, "skipped": 1}
         assert len(other.library.ids("dashboard")) == 6
         code, said = target.run(*target.server("restore", "look", "--yes"))
         assert code == 0, said

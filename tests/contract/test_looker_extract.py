@@ -346,7 +346,7 @@ def test_a_stop_ends_soon_keeps_what_came_and_the_next_run_goes_on(vault):
         assert_vault_equals(sim.library, vault, ["dashboard"])
 
 
-def test_an_unfinished_session_is_left_for_another_request_or_when_told_so(sim, vault):
+def test_an_unfinished_session_is_left_for_another_request_or_on_request(sim, vault):
     sim.add_fault("error,status=500,ask=list,type=dashboard,offset=200")
     first = extract(sim.url, vault, **ONE)
     assert extract(sim.url, vault, types="group").session > first.session

@@ -228,7 +228,7 @@ def test_what_a_run_had_not_come_to_when_it_was_cut_off_is_still_looked_after(
     )
 
 
-def test_what_somebody_made_there_under_the_same_title_is_a_conflict(lookers: Lookers) -> None:
+def test_content_of_another_user_under_the_same_title_is_a_conflict(lookers: Lookers) -> None:
     there = lookers.prod.library
     folder = json.loads(there.create("folder", {"name": "Folder 2", "parent_id": "1"}))["id"]
     some = max(lookers.inside("dashboard"), key=int)

@@ -18,7 +18,7 @@ from headrace.sim.looker import SimulatedLooker
 
 
 class Desk:
-    """Somebody at a terminal, with two Lookers."""
+    """A user at a terminal, with two Lookers."""
 
     def __init__(self, dev: SimulatedLooker, prod: SimulatedLooker) -> None:
         self.dev, self.prod = dev, prod
@@ -61,9 +61,9 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
 
 
 def test_a_plan_a_question_a_promotion_and_then_nothing_to_do(desk: Desk) -> None:
-    told = desk.json("2", "--dry-run")
-    assert (told["status"], told["done"]) == ("planned", None)
-    assert {item["change"] for item in told["plan"]["items"]} == {"created"}
+    reported = desk.json("2", "--dry-run")
+    assert (reported["status"], reported["done"]) == ("planned", None)
+    assert {item["change"] for item in reported["plan"]["items"]} == {"created"}
     code, said = desk.run("2")
     assert code == 2
     assert "There is no terminal to ask on: repeat with --yes" in said
@@ -72,24 +72,24 @@ def test_a_plan_a_question_a_promotion_and_then_nothing_to_do(desk: Desk) -> Non
     assert code == 0, said
     assert "created" in said
     assert "of-production" not in said
-    told = desk.json("2")  # there is nothing to ask about
-    assert told["status"] == "nothing_to_do"
-    assert {item["change"] for item in told["plan"]["items"]} == {"unchanged"}
+    reported = desk.json("2")  # there is nothing to ask about
+    assert reported["status"] == "nothing_to_do"
+    assert {item["change"] for item in reported["plan"]["items"]} == {"unchanged"}
 
 
 def test_conflicts_and_what_is_missing_end_with_their_own_code(desk: Desk) -> None:
     desk.json("2", "--yes")
     (some, *_) = [i for i in desk.json("2")["plan"]["items"] if i["type"] == "dashboard"]
     desk.prod.library.edit("dashboard", some["new_id"], title="[red]Mended\x1b[31m there[/red]")
-    told = desk.json("2", code=4)
-    assert told["status"] == "open"
-    assert told["plan"]["types"]["dashboard"]["conflict"] == 1
+    reported = desk.json("2", code=4)
+    assert reported["status"] == "open"
+    assert reported["plan"]["types"]["dashboard"]["conflict"] == 1
     code, said = desk.run("2", "--dry-run")
     assert (code, "--overwrite writes over it" in said, "\x1b" in said) == (4, True, False)
     assert desk.json("2", "--overwrite", "--yes")["status"] == "done"
     desk.prod.library.remove("explore", "model_1::explore_1")
-    told = desk.json("2", "--dry-run", code=4)
-    assert [(m["kind"], m["name"]) for m in told["plan"]["missing"]] == [
+    reported = desk.json("2", "--dry-run", code=4)
+    assert [(m["kind"], m["name"]) for m in reported["plan"]["missing"]] == [
         ("explore", "model_1::explore_1")
     ]
     code, said = desk.run("2")

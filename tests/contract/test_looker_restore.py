@@ -355,7 +355,7 @@ def test_tiles_stand_where_they_stood(
             entry = Restorer(vault, client).state.entry("dashboard", "1")
             assert entry is not None
             assert _places(target.library.body("dashboard", entry.new_id)) == before
-        # Whoever drags a tile away gets it back where it was, and the next run has nothing to do.
+        # A tile that a user moved is back where it was, and the next run has nothing to do.
         places[0]["row"] = 99
         source.library.edit("dashboard", "1", dashboard_layouts=[layout])
         with client_of(source, tmp_path) as client:

@@ -114,7 +114,9 @@ def test_a_merged_query_that_is_gone_breaks_its_tile_alone(
         assert [(b.type, b.id, b.part) for b in queries.broken] == [("dashboard", "1", "Merged 1")]
 
 
-def test_a_caller_who_may_not_validate_is_told(sim: SimulatedLooker, tmp_path: Path) -> None:
+def test_a_caller_without_the_permission_to_validate_gets_an_error(
+    sim: SimulatedLooker, tmp_path: Path
+) -> None:
     sim.add_fault("error,status=403,type=content_validation")
     with client_of(sim, tmp_path) as client, pytest.raises(AccessRefused):
         validation(client)

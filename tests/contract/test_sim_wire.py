@@ -114,7 +114,7 @@ def test_a_reset(sim: SimulatedExchange, at_byte: int) -> None:
     assert [arrival.status for arrival in sim.arrivals()] == [None, 200]
 
 
-def test_silence_for_ever_holds_up_nobody_else(sim: SimulatedExchange) -> None:
+def test_silence_for_ever_holds_up_no_other_request(sim: SimulatedExchange) -> None:
     sim.add_fault("hang,calls=1")
     with pytest.raises(TimeoutError):
         fetch(sim, timeout_s=0.2)
@@ -226,7 +226,7 @@ def test_an_outage_by_the_clock() -> None:
             pytest.fail("the door stayed shut")
 
 
-def test_latency_is_the_models_and_delays_nobody_else() -> None:
+def test_latency_is_the_models_and_delays_no_other_request() -> None:
     model = LogNormal(p50=0.2, p95=0.3)
     with SimulatedExchange("BTC-USD:5", latency=model, seed=3) as sim:
         began = time.monotonic()

@@ -311,7 +311,7 @@ def test_a_silent_server_is_not_waited_for_for_ever(serve: Serve) -> None:
     assert len(server.requests) == 1
 
 
-def test_nobody_there_and_no_such_name() -> None:
+def test_no_server_and_no_such_name() -> None:
     with socket.create_server(("127.0.0.1", 0)) as unused:
         port = unused.getsockname()[1]
     with pytest.raises(Unreachable, match="refused"):

@@ -117,7 +117,7 @@ def test_a_permit_that_was_not_given_is_not_counted(
     assert book.status().processes[0].grants == 2
 
 
-def test_that_nobody_waits_any_more_is_noted_by_the_next_one(
+def test_a_waiting_count_of_zero_is_noted_by_the_next_one(
     book: SlotBook, commits: FailingCommits, clock: StillClock
 ) -> None:
     booked(book, waiting=(0, 0, 5))
@@ -149,7 +149,9 @@ def test_the_breaker_counts_what_was_committed(tmp_path: Path, commits: FailingC
 # -- leases -------------------------------------------------------------------------------------
 
 
-def test_a_lease_that_was_not_committed_is_nobodys(tmp_path: Path, commits: FailingCommits) -> None:
+def test_a_lease_that_was_not_committed_has_no_holder(
+    tmp_path: Path, commits: FailingCommits
+) -> None:
     leases = SqliteLeases(tmp_path)
     with hold(leases, "a/B", run_id="before") as first:
         pass

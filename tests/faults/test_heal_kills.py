@@ -84,7 +84,7 @@ def ailing(raw: RawLake) -> None:
 
 
 def readable(raw: RawLake) -> set[int]:
-    """Every id that stands in a file under a part's name, by whoever reads the files."""
+    """Every id that stands in a file under a part's name, as a reader of the files finds it."""
     listing = raw.parts(PRODUCT)
     found: set[int] = set()
     for part in (*listing.parts, *listing.hidden):

@@ -183,7 +183,7 @@ def test_a_missing_bucket_is_found_before_any_work(proxy: S3Proxy) -> None:
         open_lake("s3://no-such-bucket/x", s3=settings_for(proxy.url))
 
 
-def test_nobody_at_the_endpoint() -> None:
+def test_an_endpoint_without_a_server() -> None:
     settings = settings_for(f"http://127.0.0.1:{free_port()}", give_up_after_s=0.5)
 
     with pytest.raises(LakeUnusable, match="Could not connect"):

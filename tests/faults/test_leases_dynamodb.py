@@ -1,6 +1,6 @@
 """DynamoDB throttles, fails, refuses, stores without saying so, and holds what we did not write.
 
-A proxy stands between the store and moto's server and answers instead of it when told to.
+A proxy stands between the store and moto's server and answers instead of it where a test asks.
 """
 
 from __future__ import annotations
@@ -296,7 +296,7 @@ def test_clocks_apart_within_the_allowance(store: DynamoLeases, proxy: Proxy) ->
     store.check(grant)
 
 
-def test_clocks_far_apart_are_told_and_cannot_commit_twice(
+def test_clocks_far_apart_are_reported_and_cannot_commit_twice(
     store: DynamoLeases, proxy: Proxy, caplog: pytest.LogCaptureFixture
 ) -> None:
     grant = store.acquire(NAME, run_id="one", ttl_s=60)

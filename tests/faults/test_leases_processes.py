@@ -21,7 +21,7 @@ from headrace.leases import LeaseHeld, LeaseLost, LeaseStatus, SqliteLeases, hol
 
 NAME = "coinbase/BTC-USD"
 
-# Holds the lease, says so, then does what it is told by lines on stdin.
+# Holds the lease, says so, then does what lines on stdin say.
 HOLDER = """
 import json, os, sys
 from pathlib import Path
@@ -281,11 +281,11 @@ def test_a_file_locked_for_ever_loses_the_lease(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     store = SqliteLeases(tmp_path, busy_timeout_s=0.05)
-    told = threading.Event()
-    with hold(store, NAME, run_id="one", ttl_s=0.6, on_lost=lambda loss: told.set()) as lease:
+    reported = threading.Event()
+    with hold(store, NAME, run_id="one", ttl_s=0.6, on_lost=lambda loss: reported.set()) as lease:
         with closing(sqlite3.connect(store.path, isolation_level=None)) as writer:
             writer.execute("BEGIN IMMEDIATE")
-            assert told.wait(20)
+            assert reported.wait(20)
         assert lease.lost
         with pytest.raises(LeaseLost, match=r"not renewed for 0\.6 s"):
             lease.check()

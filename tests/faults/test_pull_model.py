@@ -73,7 +73,7 @@ SHAPES = st.fixed_dictionaries(
         "order": st.integers(0, 9),
     }
 )
-#: One of those at work; or whoever comes to work, if there are too few.
+#: One of the processes at work; or a new one, if there are too few.
 WHO = st.tuples(WHICH, PLANNERS, SHAPES)
 OPTIONS = st.sampled_from([{}, {}, {}, {"full_refresh": True}, {"only_failed": True}]) | RANGES
 
@@ -99,7 +99,7 @@ class PullMachine(RuleBasedStateMachine):
     def asleep(self) -> list[PullProcess]:
         return [process for process in self.alive if process.frozen]
 
-    def somebody(self, who: Who) -> PullProcess:
+    def process_of(self, who: Who) -> PullProcess:
         which, planner, shape = who
         if len(self.awake) < 2 and len(self.alive) < AT_ONCE:
             if any(process.planner == planner for process in self.awake):
@@ -107,7 +107,7 @@ class PullMachine(RuleBasedStateMachine):
             self.world.exchange.grow(500 * which)
             self.start(planner, {}, shape, ("page", 1 + which))
         if not self.awake and self.asleep:
-            # Whoever came to work found one of these at it.
+            # The new process found one of these at work.
             self.rouse(chosen(self.asleep, which))
         return chosen(self.awake or self.world.processes, which)
 
@@ -131,17 +131,17 @@ class PullMachine(RuleBasedStateMachine):
 
     @rule(who=WHO, far=FAR)
     def step(self, who: Who, far: Far) -> None:
-        lead(self.somebody(who), far)
+        lead(self.process_of(who), far)
 
     @rule(who=WHO, far=STOPS)
     def kill(self, who: Who, far: Far) -> None:
-        process = self.somebody(who)
+        process = self.process_of(who)
         lead(process, far)
         process.kill()
 
     @rule(who=WHO)
     def freeze(self, who: Who) -> None:
-        self.somebody(who).frozen = True
+        self.process_of(who).frozen = True
 
     @precondition(lambda self: self.asleep)
     @rule(which=WHICH, far=FAR, renews_first=st.booleans())
@@ -162,7 +162,7 @@ class PullMachine(RuleBasedStateMachine):
     )
     def take_over(self, who: Who, near: Far, shape: Options, far: Far, renews_first: bool) -> None:
         """One falls asleep on its way, another takes its place, the first goes on."""
-        asleep = self.somebody(who)
+        asleep = self.process_of(who)
         lead(asleep, near)
         asleep.frozen = True
         self.world.pass_time(2 * TTL_S + 10)
@@ -217,11 +217,11 @@ class PullMachine(RuleBasedStateMachine):
         stored=st.booleans(),
     )
     def store_fails(self, who: Who, action: Action, **fault: Any) -> None:
-        self.somebody(who).script(action, Fault(**fault))
+        self.process_of(who).script(action, Fault(**fault))
 
     @rule(who=WHO, pages=st.integers(1, 6), far=FAR)
     def ask_to_stop(self, who: Who, pages: int, far: Far) -> None:
-        process = self.somebody(who)
+        process = self.process_of(who)
         process.advance_to("page", pages)
         process.ask_to_stop()
         lead(process, far)
@@ -240,7 +240,7 @@ class PullMachine(RuleBasedStateMachine):
     @rule(service=st.sampled_from(["leases_down", "checkpoints_down", "checkpoints_lag"]), who=WHO)
     def service_fails(self, service: str, who: Who) -> None:
         """It is back when one run has ended, for better or worse."""
-        process = self.somebody(who)
+        process = self.process_of(who)
         setattr(self.world, service, True)
         self.everybody_is_troubled()
         process.advance()

@@ -110,7 +110,7 @@ def test_a_pause_from_the_future_is_ignored(open_one: Open, file: Path) -> None:
     assert seconds_to_permit(gate) < 5
 
 
-def test_millions_of_old_rows_make_nobody_wait(open_one: Open, file: Path) -> None:
+def test_millions_of_old_rows_make_no_process_wait(open_one: Open, file: Path) -> None:
     open_one().close()
     with sqlite3.connect(file) as connection:
         connection.execute(
@@ -289,7 +289,7 @@ def test_a_write_that_fails_gives_no_permit(open_one: Open, file: Path) -> None:
 # -- settings -----------------------------------------------------------------------------------
 
 
-def test_other_rates_are_refused_while_somebody_uses_the_old_ones(open_one: Open) -> None:
+def test_other_rates_are_refused_while_the_old_ones_are_in_use(open_one: Open) -> None:
     gate = open_one("10/s")
     with pytest.raises(RatesConflict) as caught:
         open_one("15/s")
@@ -299,7 +299,7 @@ def test_other_rates_are_refused_while_somebody_uses_the_old_ones(open_one: Open
     gate.take()
 
 
-def test_other_rates_are_taken_over_once_nobody_uses_the_old_ones(open_one: Open) -> None:
+def test_other_rates_are_taken_over_once_the_old_ones_are_not_in_use(open_one: Open) -> None:
     old = open_one("2/s")
     use_up(old)
     old.close()
@@ -371,7 +371,7 @@ def test_a_breaker_damaged_while_in_use_is_set_aside(open_one: Open, tmp_path: P
     gate, other = open_one("1000/s"), open_one("1000/s")
     with gate.admit() as admission:
         admission.answered(200)
-    with other.admit() as admission:  # so that the first has to read it anew
+    with other.admit() as admission:  # so that the first has to read it again
         admission.answered(500)
     for part in tmp_path.glob("breaker-q.sqlite*"):
         if not part.name.endswith((".lock", "-shm")):

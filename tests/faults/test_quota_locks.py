@@ -1,4 +1,4 @@
-"""Locks held by others: nobody is starved, the event loop never waits, nothing dies."""
+"""Locks held by others: no process is starved, the event loop never waits, nothing dies."""
 
 from __future__ import annotations
 
@@ -42,9 +42,7 @@ def test_a_booking_waits_for_the_lock_and_goes_on(gate: Gate, tmp_path: Path) ->
         assert time.monotonic() - began >= 0.25
 
 
-def test_the_event_loop_runs_on_while_somebody_else_holds_the_lock(
-    gate: Gate, tmp_path: Path
-) -> None:
+def test_the_event_loop_runs_on_while_another_holds_the_lock(gate: Gate, tmp_path: Path) -> None:
     longest = 0.0
 
     async def watch() -> None:
@@ -67,7 +65,9 @@ def test_the_event_loop_runs_on_while_somebody_else_holds_the_lock(
     assert longest < 0.8
 
 
-def test_a_reader_with_a_transaction_of_its_own_disturbs_nobody(gate: Gate, tmp_path: Path) -> None:
+def test_a_reader_with_a_transaction_of_its_own_disturbs_no_other(
+    gate: Gate, tmp_path: Path
+) -> None:
     reader = sqlite3.connect(tmp_path / "quota-q.sqlite", isolation_level=None)
     reader.execute("BEGIN")
     reader.execute("SELECT count(*) FROM slots").fetchone()

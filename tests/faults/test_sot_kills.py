@@ -103,7 +103,7 @@ def rounds(folder: Path, count: int, seed: int) -> None:
         kill_at_random(writes, rng)
         writes.check()
         if writes.acknowledged() == dict.fromkeys(range(1, SYMBOLS + 1), 5001):
-            # It came to its end: begin anew, so that every kill hits a write.
+            # It came to its end: begin again, so that every kill hits a write.
             writes.finish()
             (folder / str(number)).mkdir()
             writes.store = folder / str(number) / "sot"

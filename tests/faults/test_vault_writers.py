@@ -1,4 +1,4 @@
-"""Many threads and processes on one vault: nothing lost, and nobody finds it locked."""
+"""Many threads and processes on one vault: nothing lost, and no writer finds it locked."""
 
 import os
 import signal
@@ -83,7 +83,7 @@ def test_fifty_threads_in_four_processes_beside_a_reader(tmp_path: Path) -> None
         pass  # and the file is whole
 
 
-def test_a_writer_killed_in_the_middle_holds_nobody_up_and_leaves_whole_batches(
+def test_a_writer_killed_in_the_middle_holds_no_other_up_and_leaves_whole_batches(
     tmp_path: Path,
 ) -> None:
     with new_vault(tmp_path) as vault:

@@ -145,7 +145,7 @@ def test_a_product_that_grows_is_whole_up_to_what_was_seen_first(lake: Path) -> 
         assert newest < sim.newest_id("BTC-USD")
 
 
-def test_what_the_exchange_refuses_is_told_per_product(lake: Path) -> None:
+def test_what_the_exchange_refuses_is_reported_per_product(lake: Path) -> None:
     with SimulatedExchange("BTC-USD:800", "GONE-USD:700", seed=5) as sim:
         run_backfill(sim, lake, ["BTC-USD", "GONE-USD"])
         sim.add_fault(Fault(action=Respond(status=404), product="GONE-USD"))

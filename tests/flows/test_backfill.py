@@ -274,7 +274,7 @@ def test_what_the_form_refuses_never_becomes_a_run(lake, parameters):
         assert sim.stats()["requests"] == 0
 
 
-def test_a_refresh_does_not_begin_while_somebody_merges_what_it_is_to_replace(lake):
+def test_a_refresh_does_not_begin_while_another_run_merges_what_it_is_to_replace(lake):
     with SimulatedExchange("BTC-USD:3000", seed=5) as sim:
         run_backfill(sim, lake, ["BTC-USD"], **QUICK)
         leases = open_leases(load_settings().lease_location)

@@ -140,7 +140,7 @@ def test_a_lake_that_is_a_file_is_refused_and_left_alone(headrace, sim, lake):
     assert sim.stats()["requests"] == 0
 
 
-def test_an_address_where_nobody_answers_is_said_at_once(headrace, lake):
+def test_an_address_that_does_not_answer_is_said_at_once(headrace, lake):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -152,9 +152,7 @@ def test_an_address_where_nobody_answers_is_said_at_once(headrace, lake):
     assert coverage(lake, "BTC-USD") == []
 
 
-def test_a_product_that_nobody_knows_is_a_failure_and_beside_others_a_partial_run(
-    headrace, sim, lake
-):
+def test_an_unknown_product_is_a_failure_and_beside_others_a_partial_run(headrace, sim, lake):
     acquire_all = headrace("backfill", "GONE-USD", *of(sim, lake), "--json")
     assert acquire_all.code == 1
     assert acquire_all.summary["status"] == "failed"
@@ -182,7 +180,7 @@ def test_in_a_process_of_its_own_json_is_one_object_and_a_second_run_finds_nothi
     assert "complete" in again.words
 
 
-def test_what_somebody_else_is_at_is_left_to_them_before_prefect_is_troubled(sim, lake):
+def test_what_another_run_works_on_is_left_to_it_before_prefect_is_used(sim, lake):
     leases = open_leases(load_settings().lease_location)
     product_leases = ProductLeases(leases, "coinbase", "BTC-USD", str(lake))
     with hold(leases, product_leases.run("backfill"), run_id="the-other-run", ttl_s=60):

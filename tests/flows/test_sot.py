@@ -215,7 +215,7 @@ def test_what_cannot_work_is_one_line_and_exit_code_2(
     assert "secret" not in ended.err
 
 
-def test_a_second_writer_of_a_store_is_told_so(headrace: Any, source: Path, log: str) -> None:
+def test_a_second_writer_of_a_store_is_refused(headrace: Any, source: Path, log: str) -> None:
     leases = open_leases(load_settings().lease_location)
     name = f"sot@{location_digest(str(Path(log).absolute()))}:write"
     with hold(leases, name, run_id="the-other"):

@@ -124,11 +124,11 @@ def test_which_events_prefect_holds_back(server: Server) -> None:
         return {each["event"]: each for each in found}
 
     wait_until(lambda: ending in events(), 30, "the event of its end")
-    told = events()
+    reported = events()
     states = server.ask("GET", f"/flow_run_states/?flow_run_id={run['id']}")
     [plan] = [each["id"] for each in states if each["name"] == "Scheduled"]
-    by_id = {each["id"]: each for each in told.values()}
-    first = told[ending]
+    by_id = {each["id"]: each for each in reported.values()}
+    first = reported[ending]
     while first["follows"] in by_id:
         first = by_id[first["follows"]]
     assert first["event"] != ending

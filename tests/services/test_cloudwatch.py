@@ -164,7 +164,7 @@ def test_the_default_alarms_are_the_documented_ones(cloud: Any, namespace: str) 
 
 
 def test_alarms_look_at_figures_that_are_published(cloud: Any, namespace: str) -> None:
-    """Same names, same dimensions: an alarm on a metric that nobody publishes never rings."""
+    """Same names, same dimensions: an alarm on a metric that is not published never rings."""
     meter = Meter()
     for metric in (ERRORS, THROTTLED, BREAKER_OPENS):
         meter.count(metric, 1, source=SOURCE)

@@ -267,7 +267,7 @@ def test_up_again_changes_nothing_and_minds_a_switch(server: Server) -> None:
 
 
 @pytest.mark.slow
-def test_a_killed_runner_is_started_anew_and_its_run_is_concluded(
+def test_a_killed_runner_is_restarted_and_its_run_is_concluded(
     server: Server, sim: SimulatedExchange, slow: dict
 ) -> None:
     run_id = server.start("backfill/on-demand", **slow, lake="killed")
@@ -281,18 +281,18 @@ def test_a_killed_runner_is_started_anew_and_its_run_is_concluded(
     ended = server.ended(run_id, 90)
     assert ended["state_type"] in ("CRASHED", "CANCELLED")
     server.up()
-    assert "started anew 1 times" in server.command("status").stdout
+    assert "restarted 1 times" in server.command("status").stdout
     again = server.start("backfill/on-demand", **{**slow, "chunk_concurrency": 9}, lake="killed")
     assert server.ended(again)["state_type"] == "COMPLETED"
     assert len(rows(server.folder / "killed", "BTC-USD")) == sim.newest_id("BTC-USD")
 
 
 @pytest.mark.slow
-def test_a_run_that_is_told_to_end_keeps_what_is_complete(
+def test_a_run_that_gets_sigterm_keeps_what_is_complete(
     server: Server, sim: SimulatedExchange, slow: dict
 ) -> None:
-    lake = server.folder / "told"
-    run_id = server.start("backfill/on-demand", **slow, lake="told")
+    lake = server.folder / "ended"
+    run_id = server.start("backfill/on-demand", **slow, lake="ended")
     wait_until(lambda: len(parts(lake)) >= 4, 90, "the first parts")
     [process] = [
         each
@@ -306,7 +306,7 @@ def test_a_run_that_is_told_to_end_keeps_what_is_complete(
     assert len(kept) >= 4
     assert [path for path in lake.rglob("*.tmp") if path.is_file()] == []
 
-    again = server.start("backfill/on-demand", **{**slow, "chunk_concurrency": 9}, lake="told")
+    again = server.start("backfill/on-demand", **{**slow, "chunk_concurrency": 9}, lake="ended")
     assert server.ended(again)["state_type"] == "COMPLETED"
     assert len(rows(lake, "BTC-USD")) == sim.newest_id("BTC-USD")
 

@@ -301,9 +301,7 @@ def test_a_clock_that_is_two_minutes_off(
     assert any(f"{seconds} s" in said for seconds in (119, 120, 121))
 
 
-def test_an_exchange_that_nobody_answers_for(
-    doctor: Doctor, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_exchange_that_does_not_answer(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADRACE_COINBASE_URL", f"http://127.0.0.1:{free_port()}")
 
     assert "no answer from" in doctor().only("clock", "problem")
@@ -492,7 +490,7 @@ def test_a_bucket_that_is_not_there(doctor: Doctor, bucket: str) -> None:
     assert "there is no such bucket" in said[0]["what"]
 
 
-def test_a_store_that_nobody_answers_for_is_told_soon(
+def test_a_store_that_does_not_answer_is_reported_soon(
     doctor: Doctor, bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", f"http://127.0.0.1:{free_port()}")
@@ -513,7 +511,7 @@ def test_a_state_folder_that_is_open_to_others(
     assert f"chmod 700 {home / 'leases'}" in said
 
 
-def test_a_state_folder_of_somebody_else(doctor: Doctor, home: Path) -> None:
+def test_a_state_folder_of_another_user(doctor: Doctor, home: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("needs the right to give a folder away")
     (home / "quota").mkdir(parents=True, mode=0o700)

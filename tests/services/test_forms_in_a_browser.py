@@ -49,7 +49,7 @@ def test_a_form_refuses_then_starts_a_run(server: Server) -> None:
         expect(ui.property("Products")).to_contain_text("'BTC/USD' does not match")
         ui.fill("Products", "BTC-USD")
         # Bounds of plain fields stay at the server: the page leaves them out when it asks whether
-        # values are valid, and then shows what it was told.
+        # values are valid, and then shows what it answered.
         ui.fill("Products at once", 77)
         ui.submit_button().click()
         expect(ui.refusal("workers")).to_contain_text("77 is greater than the maximum of 50")

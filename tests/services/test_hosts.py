@@ -140,8 +140,8 @@ def test_four_hosts_share_a_quota_and_one_dies(
         wait_until(lambda: len(sim.arrivals()) > share.requests + 20 * PER_S, 120, "more requests")
         restart_postgres(local, settings)
         said, _ = run.communicate(timeout=900)
-        told = (tmp_path / "desk.log").read_text()
-        assert run.returncode == 0, told
+        output = (tmp_path / "desk.log").read_text()
+        assert run.returncode == 0, output
         counted = sim.stats()
         refused = [
             (round((each.counted_s or 0.0) - share.ended, 2), each.subject.product)

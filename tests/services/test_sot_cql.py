@@ -59,7 +59,7 @@ def store(keyspace: str) -> Iterator[CqlStore]:
 
 @pytest.fixture
 def cluster(cassandra: Cluster) -> Iterator[Any]:
-    """A session that changes what it likes, as nobody should."""
+    """A session that changes what it likes, as no session should."""
     from cassandra.cluster import Cluster as DriverCluster
 
     driver = DriverCluster(list(cassandra.hosts), port=cassandra.port)
@@ -171,7 +171,7 @@ def test_a_cluster_that_stays_silent_ends_the_patience(
     assert head.position.next_seq == 1
 
 
-def test_a_kill_between_two_buckets_is_made_good_by_whoever_comes_next(
+def test_a_kill_between_two_buckets_is_made_good_by_the_next_writer(
     keyspace: str, store: CqlStore, symbol_id: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chain = Chain.claimed(store, symbol_id)
@@ -224,7 +224,7 @@ DAMAGE = [
 
 @pytest.fixture(scope="module")
 def damaged(keyspace: str, cassandra: Cluster) -> Iterator[tuple[CqlStore, list[Chain], Any]]:
-    """A log with one symbol per kind of damage, opened anew after it was done; and verified."""
+    """A log with one symbol per kind of damage, opened again after it was done; and verified."""
     location = f"{cassandra.location}/sot_{uuid4().hex[:16]}"
     store = open_cql(location)
     chains = [Chain.claimed(store, symbol_id) for symbol_id in range(len(DAMAGE) + 1)]
@@ -334,7 +334,7 @@ def test_a_stream_is_written_verified_and_replayed_whatever_the_shards(
     store.close()
 
 
-def test_a_newer_log_and_no_log_are_told_apart(cluster: Any, cassandra: Cluster) -> None:
+def test_a_newer_log_and_no_log_have_errors_of_their_own(cluster: Any, cassandra: Cluster) -> None:
     name = f"sot_{uuid4().hex[:16]}"
     location = f"{cassandra.location}/{name}"
     with pytest.raises(StoreMisconfigured, match="holds no source-of-truth log"):
@@ -362,7 +362,7 @@ def test_settings_reach_the_driver(keyspace: str, symbol_id: int) -> None:
     store.close()
 
 
-def test_nobody_at_the_address_is_said_in_one_line() -> None:
+def test_an_address_without_a_server_is_said_in_one_line() -> None:
     with pytest.raises(StoreUnavailable, match="connecting"):
         open_cql(f"cql://127.0.0.1:{free_port()}/sot", request_timeout_s=2.0)
 

@@ -65,7 +65,7 @@ class FakeLease:
     def check(self) -> None:
         self.left -= 1
         if self.left < 0:
-            raise LeaseLost("coinbase/BTC-USD", self.token, "somebody else has it")
+            raise LeaseLost("coinbase/BTC-USD", self.token, "another run has it")
 
 
 def exchange(newest: int) -> FakeClient:

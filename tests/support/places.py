@@ -17,7 +17,7 @@ from tests.support.pulls import assert_lake_equals_source
 
 @dataclass(frozen=True)
 class Place:
-    """A lake as the command line is told of it.
+    """A lake as the command line names it.
 
     Args:
         location: what `--lake` gets.
@@ -44,7 +44,7 @@ class Place:
         return self.open().coverage(product)
 
     def uploads(self) -> list[str]:
-        """Keys of multipart uploads into the bucket that nobody completed."""
+        """Keys of multipart uploads into the bucket that were not completed."""
         if self.endpoint is None:
             return []
         listed = s3_client(self.endpoint).list_multipart_uploads(Bucket=BUCKET)

@@ -135,7 +135,7 @@ class World:
 
     @property
     def lake(self) -> RawLake:
-        """The lake as somebody sees it who is never in trouble."""
+        """The lake as a reader sees it that has no faults."""
         return RawLake(self.objects, EXCHANGE, GRID)
 
     @property
@@ -154,7 +154,7 @@ class World:
         self.exchange.broken = set()
 
     def pass_time(self, seconds: float) -> None:
-        """Let time go by; whoever is not frozen renews its leases."""
+        """Let time go by; each process that is not frozen renews its leases."""
         end = self.now_s + seconds
         while self.now_s < end:
             self.now_s = min(end, self.now_s + TTL_S / 3)
@@ -494,7 +494,7 @@ class PullProcess:
         return self._stepper.done and not self._stepper.killed and self.receipt is None
 
     def leases_at_rest(self) -> LeaseStore:
-        """The leases for somebody who is not led step by step."""
+        """The leases for a caller that is not led step by step."""
         return _Leases(self.world, self._machine, lambda _operation: None)
 
     def renew(self) -> None:

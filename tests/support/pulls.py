@@ -15,7 +15,7 @@ from headrace.trades import empty_trades
 
 
 class Watcher:
-    """Keeps the summary that a run told its observers."""
+    """Keeps the summary that a run gave its observers."""
 
     def __init__(self) -> None:
         self.summary: Summary | None = None

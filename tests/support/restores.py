@@ -20,7 +20,7 @@ from headrace.quota import QuotaConfig, open_gate, parse_rates
 from headrace.sim.looker import SimulatedLooker
 from headrace.stopping import StopEvent
 
-#: What is there of a Looker in which nobody has done anything yet.
+#: What is there of a Looker that no user has changed yet.
 EMPTY = {
     "user": 0, "group": 0, "permission_set": 0, "model_set": 0, "role": 0, "folder": 1,
     "lookml_model": 0, "explore": 0, "look": 0, "dashboard": 0, "lookml_dashboard": 0, "board": 0,
@@ -31,7 +31,7 @@ SMALL = {
     "lookml_model": 2, "explore": 1, "look": 4, "dashboard": 6, "lookml_dashboard": 1, "board": 2,
     "scheduled_plan": 2, "user_attribute": 2, "alert": 3, "connection": 2,
 }  # fmt: skip
-#: What the server works out itself, or gives anew.
+#: What the server works out itself, or assigns again.
 _ITS_OWN = frozenset(
     {
         "id", "can", "created_at", "updated_at", "view_count", "label",

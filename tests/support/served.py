@@ -199,7 +199,7 @@ def served(
 
 
 def processes_of(home: Path) -> list[psutil.Process]:
-    """Everything that runs with this state folder, whoever started it."""
+    """Everything that runs with this state folder, however it was started."""
     found = []
     for process in psutil.process_iter():
         try:

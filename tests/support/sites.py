@@ -13,7 +13,7 @@ from headrace.sim import SimulatedExchange
 from tests.support.places import Place, local_place, s3_place
 from tests.support.processes import PRODUCT, Headrace
 
-#: The command, told of an exchange and of a lake.
+#: The command, with the exchange and the lake that it works on.
 Sites = Callable[[SimulatedExchange, Place], Headrace]
 
 

@@ -42,7 +42,7 @@ def spoil_at_random(raw: RawLake, product: str, dice: random.Random) -> None:
 
 
 def readable(raw: RawLake, product: str) -> set[int]:
-    """Every id that stands in a file under a part's name, by whoever reads the files."""
+    """Every id that stands in a file under a part's name, as a reader of the files finds it."""
     listing = raw.parts(product)
     return {trade_id for part in (*listing.parts, *listing.hidden) for trade_id in _ids(raw, part)}
 

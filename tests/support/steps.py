@@ -18,7 +18,7 @@ class Killed(BaseException):
 
 
 class Stepper:
-    """A body that is led through its operations by whoever holds it.
+    """A body that is led through its operations by the code that holds it.
 
     `ahead` names the operation that it stands before.
 

@@ -12,7 +12,7 @@ _VARIABLE = "ARROW_DEFAULT_MEMORY_POOL"
 
 
 @pytest.mark.parametrize(("chosen", "expected"), [(None, "system"), ("mimalloc", "mimalloc")])
-def test_arrow_uses_the_systems_allocator_unless_told_otherwise(
+def test_arrow_uses_the_systems_allocator_unless_configured_otherwise(
     chosen: str | None, expected: str
 ) -> None:
     environment = {name: value for name, value in os.environ.items() if name != _VARIABLE}

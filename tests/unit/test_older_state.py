@@ -57,10 +57,10 @@ def test_its_lake_is_complete_and_sound_with_the_same_rows(
         stop=StopEvent(),
     )
     assert found.status is Status.DONE
-    told = expected["products"][product]
-    assert found.counted.answered.as_lists() == told["answered"]
-    assert (found.counted.rows, found.counted.absent_ids) == (told["rows"], told["absent_ids"])
-    assert str(content_digest(lake.read(product))) == told["digest"]
+    wanted = expected["products"][product]
+    assert found.counted.answered.as_lists() == wanted["answered"]
+    assert (found.counted.rows, found.counted.absent_ids) == (wanted["rows"], wanted["absent_ids"])
+    assert str(content_digest(lake.read(product))) == wanted["digest"]
 
 
 def test_its_checkpoints_are_read(expected: dict[str, Any]) -> None:

@@ -17,7 +17,7 @@ from headrace.paths import publish_new, real_path, user_path
 from headrace.settings import load_settings
 from headrace.sot.opening import open_store
 
-NOBODY = "~nobody-of-that-name/x"
+UNKNOWN_HOME = "~no-such-user/x"
 
 
 def test_the_home_folder_may_be_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -41,14 +41,14 @@ def test_a_loop_of_links_is_no_traceback(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("use", [user_path, real_path, open_lake, open_leases, vault_lease])
-def test_a_home_that_nobody_has_is_said(use: object) -> None:
-    with pytest.raises(ConfigurationError, match=r"nobody-of-that-name.*without ~"):
-        use(NOBODY)  # type: ignore[operator]
+def test_the_home_of_an_unknown_user_is_an_error(use: object) -> None:
+    with pytest.raises(ConfigurationError, match=r"no-such-user.*without ~"):
+        use(UNKNOWN_HOME)  # type: ignore[operator]
 
 
 def test_also_in_a_setting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HEADRACE_HOME", NOBODY)
-    with pytest.raises(ConfigurationError, match="nobody-of-that-name"):
+    monkeypatch.setenv("HEADRACE_HOME", UNKNOWN_HOME)
+    with pytest.raises(ConfigurationError, match="no-such-user"):
         load_settings()
 
 

@@ -90,7 +90,7 @@ def test_around_a_run_a_signal_gives_back_what_is_held_and_ends_the_process_in_t
 @pytest.mark.parametrize("sign", SIGNALS)
 def test_after_it_the_handlers_are_those_of_before(sign: signal.Signals):
     before = signal.getsignal(sign)
-    with leave_on_signals(lambda: pytest.fail("nobody asked for that")):
+    with leave_on_signals(lambda: pytest.fail("it was not asked for")):
         assert signal.getsignal(sign) is not before
     assert signal.getsignal(sign) is before
 

@@ -277,7 +277,7 @@ def test_a_store_that_fails_is_no_gap(bench: Bench) -> None:
     assert "scripted refusal" in found.error
 
 
-def test_a_stop_ends_the_audit_and_is_told(bench: Bench) -> None:
+def test_a_stop_ends_the_audit_and_is_reported(bench: Bench) -> None:
     complete(bench)
     stop = StopEvent()
     stop.set()
@@ -287,7 +287,7 @@ def test_a_stop_ends_the_audit_and_is_told(bench: Bench) -> None:
 
 def test_the_json_form_is_plain(bench: Bench) -> None:
     bench.keep(1, 1_000, [1])
-    told = json.loads(json.dumps(bench.audit(2_000).as_json()))
-    assert told["missing"] == [[1_001, 2_000]]
-    assert told["kinds"] == {"missing": 1, "checkpoint_absent": 1}
-    assert told["findings"][0]["kind"] == "missing"
+    reported = json.loads(json.dumps(bench.audit(2_000).as_json()))
+    assert reported["missing"] == [[1_001, 2_000]]
+    assert reported["kinds"] == {"missing": 1, "checkpoint_absent": 1}
+    assert reported["findings"][0]["kind"] == "missing"

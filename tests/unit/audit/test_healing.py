@@ -164,7 +164,7 @@ def test_only_a_deep_healing_sees_rows(bench: Bench) -> None:
     assert actions(bench, deep=True) == ["set_aside"]
 
 
-def test_the_checkpoint_is_made_anew_and_keeps_what_names_cannot_tell(bench: Bench) -> None:
+def test_the_checkpoint_is_rebuilt_and_keeps_what_names_do_not_hold(bench: Bench) -> None:
     bench.keep(1, 1_000)
     bench.save_checkpoint(covered=((1, 3_000),), newest=9_000, failed=((4_001, 5_000),))
     assert actions(bench) == ["checkpoint_rebuilt"]
@@ -173,7 +173,7 @@ def test_the_checkpoint_is_made_anew_and_keeps_what_names_cannot_tell(bench: Ben
     assert (made.fencing_token, made.rows) == (7, 1_000)
 
 
-def test_a_damaged_checkpoint_is_made_anew(bench: Bench) -> None:
+def test_a_damaged_checkpoint_is_rebuilt(bench: Bench) -> None:
     bench.keep(1, 1_000)
     bench.checkpoints.stored[PRODUCT] = CheckpointUnreadable("damaged")
     assert actions(bench) == ["checkpoint_rebuilt"]

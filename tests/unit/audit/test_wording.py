@@ -54,10 +54,10 @@ def test_the_terminal_shows_a_table_and_the_remarks(bench: Bench) -> None:
 def test_many_findings_are_not_all_spelled_out(bench: Bench) -> None:
     for lo in range(1, 2_000, 20):
         bench.keep(lo, lo + 9)
-    told = report(bench)
-    assert len(told.products[0].findings) > 20
-    assert told.remarks()[-1].endswith("more findings; --json has them all")
-    assert len(told.remarks()) == 21
+    reported = report(bench)
+    assert len(reported.products[0].findings) > 20
+    assert reported.remarks()[-1].endswith("more findings; --json has them all")
+    assert len(reported.remarks()) == 21
 
 
 def test_markdown_tells_before_and_after_and_takes_no_markup_from_outside(bench: Bench) -> None:
@@ -71,8 +71,8 @@ def test_markdown_tells_before_and_after_and_takes_no_markup_from_outside(bench:
 
 
 def test_an_error_that_many_products_met_is_one_line(bench: Bench) -> None:
-    told = report(bench)
+    reported = report(bench)
     away = [ProductAudit(name, Status.FAILED, error="the host is away") for name in ("A", "B")]
     acquire_all = ProductAudit("C", Status.FAILED, error="C: its part cannot be read")
-    several = replace(told, products=(*away, acquire_all))
+    several = replace(reported, products=(*away, acquire_all))
     assert several.remarks() == ["A, B: the host is away", "C: its part cannot be read"]

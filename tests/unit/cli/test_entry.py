@@ -134,15 +134,17 @@ def test_arrow_loads_without_pandas_and_numpy_where_they_are_installed(tmp_path)
         ({"MALLOC_ARENA_MAX": "8", "MALLOC_MMAP_THRESHOLD_": "9"}, []),
     ],
 )
-def test_the_c_library_keeps_little_unless_told_otherwise(chosen, expected, monkeypatch) -> None:
-    told: list[tuple[int, int]] = []
+def test_the_c_library_keeps_little_unless_configured_otherwise(
+    chosen, expected, monkeypatch
+) -> None:
+    calls: list[tuple[int, int]] = []
 
     class Glibc:
         def __init__(self, _name: None) -> None:
             pass
 
         def mallopt(self, parameter: int, value: int) -> None:
-            told.append((parameter, value))
+            calls.append((parameter, value))
 
     monkeypatch.setattr(entry.ctypes, "CDLL", Glibc)
     monkeypatch.setattr(entry.gc, "set_threshold", lambda *_counts: None)
@@ -151,7 +153,7 @@ def test_the_c_library_keeps_little_unless_told_otherwise(chosen, expected, monk
     for variable, value in chosen.items():
         monkeypatch.setenv(variable, value)
     entry.keep_memory_small()
-    assert told == expected
+    assert calls == expected
 
 
 def test_another_c_library_is_left_alone(monkeypatch) -> None:

@@ -104,7 +104,7 @@ def test_the_dead_are_released_after_a_yes(store: SqliteLeases, of_the_dead: str
     assert [state.status for state in store.list()] == [LeaseStatus.FREE]
 
 
-def test_nobody_is_released_without_an_answer(store: SqliteLeases, of_the_dead: str) -> None:
+def test_no_lease_is_released_without_an_answer(store: SqliteLeases, of_the_dead: str) -> None:
     error = fails("release", of_the_dead)
     assert isinstance(error, ConfigurationError)
     assert "its process is gone" in str(error)

@@ -38,24 +38,24 @@ def command(monkeypatch, capsys, tmp_path):
 
 
 def test_an_error_is_a_json_line_where_lines_are_json(command):
-    code, said = command("lease", "release", "nobody", "--log-format", "json")
+    code, said = command("lease", "release", "absent", "--log-format", "json")
 
     assert code == 2
     [line] = map(json.loads, said.err.splitlines())
     assert line["level"] == "error"
-    assert "nobody" in line["message"]
+    assert "absent" in line["message"]
     assert "run" in line
 
 
 def test_and_plain_words_elsewhere(command):
-    _, said = command("lease", "release", "nobody")
+    _, said = command("lease", "release", "absent")
 
     assert said.err.startswith("headrace: ")
 
 
 def test_the_environment_says_the_same(command, monkeypatch):
     monkeypatch.setenv("HEADRACE_LOG_FORMAT", "json")
-    _, said = command("lease", "release", "nobody")
+    _, said = command("lease", "release", "absent")
 
     assert json.loads(said.err)["level"] == "error"
 

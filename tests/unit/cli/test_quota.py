@@ -80,8 +80,8 @@ def test_an_unknown_name_is_refused_and_the_known_ones_named(
 ) -> None:
     app, verb = command
     with gate, pytest.raises(ConfigurationError, match=NAME):
-        run(app, verb, "nobody")
-    assert not list((tmp_path / "quota").glob("*nobody*"))
+        run(app, verb, "absent")
+    assert not list((tmp_path / "quota").glob("*absent*"))
 
 
 def test_bench_measures_where_the_state_lives(gate: Gate, tmp_path: Path) -> None:

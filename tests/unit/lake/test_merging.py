@@ -92,7 +92,7 @@ def test_five_minute_ingests_leave_few_files(days: int) -> None:
     for turn in range(days * 288):
         page_begin = newest // PAGE_IDS * PAGE_IDS + 1
         newest += 40 + turn % 37
-        # An ingest writes the page of the newest trade anew, from its beginning.
+        # An ingest writes the page of the newest trade again, from its beginning.
         pieces = [piece for piece in pieces if piece.lo < page_begin]
         lo = page_begin
         while lo <= newest:

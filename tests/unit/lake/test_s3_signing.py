@@ -60,7 +60,7 @@ def test_the_signature_of_a_listing_is_botocores(
     theirs.context["payload_signing_enabled"] = True
     S3SigV4Auth(Credentials("AKID", "secret"), "s3", "eu-west-1").add_auth(theirs)
 
-    # botocore signs no body's hash for https unless it is told so; both have to be the same.
+    # botocore signs no body's hash for https unless it is asked to; both have to be the same.
     signed = {line.partition(": ")[0]: line.partition(": ")[2] for line in lines}
     assert signed["Authorization"] == theirs.headers["Authorization"]
     assert target.startswith(("/lake?", "/?"))

@@ -47,7 +47,7 @@ class Boto:
 
 
 class Reader:
-    """A reader that fails as told."""
+    """A reader that fails where the test says."""
 
     def __init__(self, error: ClientError | None = None) -> None:
         self.error = error

@@ -71,7 +71,7 @@ def test_what_no_run_asked_for_is_given_back(leases: SqliteLeases) -> None:
         assert lease.token == token_of(leases)
 
 
-def test_what_somebody_holds_cannot_be_claimed(leases: SqliteLeases) -> None:
+def test_a_held_lease_cannot_be_claimed(leases: SqliteLeases) -> None:
     with (
         hold(leases, NAME, run_id="the-run") as lease,
         pytest.raises(LeaseHeld, match="run the-run"),
@@ -92,17 +92,17 @@ def test_a_claim_below_the_token_that_is_asked_for_makes_way_for_a_higher_one(
 
 
 def test_a_claim_that_was_taken_away_is_asked_for_again(leases: SqliteLeases) -> None:
-    told: list[LeaseLost] = []
+    losses: list[LeaseLost] = []
     with claim(leases, NAME):
         before = token_of(leases)
         leases.force_release(NAME)
-        with hold(leases, NAME, run_id="the-run", on_lost=told.append) as lease:
+        with hold(leases, NAME, run_id="the-run", on_lost=losses.append) as lease:
             assert lease.token > before
             lease.check()
-    assert told == []
+    assert losses == []
 
 
-def test_a_claim_that_somebody_else_took_over_is_held_by_them(leases: SqliteLeases) -> None:
+def test_a_claim_that_another_process_took_over_is_held_by_it(leases: SqliteLeases) -> None:
     with claim(leases, NAME):
         leases.force_release(NAME)
         leases.acquire(NAME, run_id="another", ttl_s=60)
@@ -111,13 +111,13 @@ def test_a_claim_that_somebody_else_took_over_is_held_by_them(leases: SqliteLeas
     assert leases.state(NAME).status is LeaseStatus.HELD
 
 
-def test_losing_it_after_that_is_told_to_the_run(leases: SqliteLeases) -> None:
-    told: list[LeaseLost] = []
-    with claim(leases, NAME), hold(leases, NAME, run_id="the-run", on_lost=told.append) as lease:
+def test_losing_it_after_that_is_reported_to_the_run(leases: SqliteLeases) -> None:
+    losses: list[LeaseLost] = []
+    with claim(leases, NAME), hold(leases, NAME, run_id="the-run", on_lost=losses.append) as lease:
         leases.force_release(NAME)
         with pytest.raises(LeaseLost):
             lease.check()
-    assert [loss.token for loss in told] == [lease.token]
+    assert [loss.token for loss in losses] == [lease.token]
 
 
 def test_a_store_that_does_not_answer_leaves_nothing_behind(
@@ -169,14 +169,14 @@ def test_that_a_dead_holder_was_followed_is_said_when_the_run_begins(
 
 
 def test_a_loss_that_the_renewal_noticed_first_is_not_the_run_s(leases: SqliteLeases) -> None:
-    told: list[LeaseLost] = []
+    losses: list[LeaseLost] = []
     with claim(leases, NAME, ttl_s=0.3):
         leases.force_release(NAME)
         time.sleep(0.5)  # the renewal comes every third of the time to live
-        with hold(leases, NAME, run_id="the-run", on_lost=told.append) as lease:
+        with hold(leases, NAME, run_id="the-run", on_lost=losses.append) as lease:
             lease.check()
             assert not lease.lost
-    assert told == []
+    assert losses == []
 
 
 def test_renewals_go_on_under_the_name_of_the_run(leases: SqliteLeases) -> None:

@@ -1,4 +1,4 @@
-"""When a lease is renewed, when it is given up, and who is told: without threads or real time."""
+"""When a lease is renewed, given up and reported as lost: without threads or real time."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TTL_S = 60.0
 
 
 class StillMachine:
-    """A machine whose time passes only when told to."""
+    """A machine whose time passes only when the test says so."""
 
     def __init__(self) -> None:
         self.passed_s = 0.0
@@ -77,13 +77,15 @@ def grant(store: FlakyLeases) -> Grant:
 
 
 @pytest.fixture
-def told() -> list[LeaseLost]:
+def losses() -> list[LeaseLost]:
     return []
 
 
 @pytest.fixture
-def lease(store: FlakyLeases, grant: Grant, machine: StillMachine, told: list[LeaseLost]) -> Lease:
-    return Lease(store, grant, until_boot_s=TTL_S, on_lost=told.append, machine=machine)
+def lease(
+    store: FlakyLeases, grant: Grant, machine: StillMachine, losses: list[LeaseLost]
+) -> Lease:
+    return Lease(store, grant, until_boot_s=TTL_S, on_lost=losses.append, machine=machine)
 
 
 @pytest.fixture
@@ -123,13 +125,13 @@ def test_a_lease_that_is_over_is_not_renewed(
     lease: Lease,
     store: FlakyLeases,
     machine: StillMachine,
-    told: list[LeaseLost],
+    losses: list[LeaseLost],
 ) -> None:
     """Even if the store would still have it: who saw `lost` once must be able to rely on it."""
     machine.passed_s = TTL_S
     store.error = AssertionError("asked")
     assert renewal.step() is None
-    assert [loss.reason for loss in told] == ["it was not renewed for 60 s"]
+    assert [loss.reason for loss in losses] == ["it was not renewed for 60 s"]
 
 
 def test_an_outage_shorter_than_the_life_is_survived(
@@ -137,7 +139,7 @@ def test_an_outage_shorter_than_the_life_is_survived(
     lease: Lease,
     store: FlakyLeases,
     machine: StillMachine,
-    told: list[LeaseLost],
+    losses: list[LeaseLost],
 ) -> None:
     machine.passed_s = 20
     store.error = CUT_OFF
@@ -149,7 +151,7 @@ def test_an_outage_shorter_than_the_life_is_survived(
     store.error = None
     assert renewal.step() == pytest.approx(20)
     assert not lease.lost
-    assert not told
+    assert not losses
     lease.check()
 
 
@@ -159,7 +161,7 @@ def test_an_outage_as_long_as_the_life_loses_the_lease(
     lease: Lease,
     store: FlakyLeases,
     machine: StillMachine,
-    told: list[LeaseLost],
+    losses: list[LeaseLost],
     error: Exception,
 ) -> None:
     store.error = error
@@ -169,14 +171,14 @@ def test_an_outage_as_long_as_the_life_loses_the_lease(
         steps += 1
     assert 10 < steps < 50
     assert machine.passed_s == TTL_S
-    (loss,) = told
+    (loss,) = losses
     assert loss.__cause__ is error
     assert str(error) in str(loss)
     assert lease.lost
     store.error = None
     with pytest.raises(LeaseLost):
         lease.check()
-    assert len(told) == 1
+    assert len(losses) == 1
 
 
 def test_a_lease_is_over_before_anybody_noticed(lease: Lease, machine: StillMachine) -> None:
@@ -193,33 +195,33 @@ def test_a_lease_that_took_long_to_get_is_shorter_for_it(
         assert lease.left_s == TTL_S - 8
 
 
-def test_check_does_not_guess(lease: Lease, store: FlakyLeases, told: list[LeaseLost]) -> None:
+def test_check_does_not_guess(lease: Lease, store: FlakyLeases, losses: list[LeaseLost]) -> None:
     store.error = CUT_OFF
     with pytest.raises(LeaseStoreUnavailable):
         lease.check()
-    assert not told
+    assert not losses
     store.error = None
     lease.check()
 
 
 def test_a_taken_lease_stays_taken(
-    renewal: Renewal, lease: Lease, store: FlakyLeases, told: list[LeaseLost]
+    renewal: Renewal, lease: Lease, store: FlakyLeases, losses: list[LeaseLost]
 ) -> None:
     store.force_release(NAME)
     taker = store.acquire(NAME, run_id="two", ttl_s=TTL_S)
     assert renewal.step() is None
-    assert [loss.holder for loss in told] == [taker.holder]
+    assert [loss.holder for loss in losses] == [taker.holder]
     store.check(taker)
 
 
 def test_check_tells_of_the_loss_as_renewal_would(
-    lease: Lease, store: FlakyLeases, told: list[LeaseLost]
+    lease: Lease, store: FlakyLeases, losses: list[LeaseLost]
 ) -> None:
     store.force_release(NAME)
     for _ in range(2):
         with pytest.raises(LeaseLost, match="released"):
             lease.check()
-    assert len(told) == 1
+    assert len(losses) == 1
 
 
 def test_a_failing_callback_does_not_hide_the_loss(
@@ -321,7 +323,7 @@ def test_a_forked_child_does_not_give_the_lease_back(
 
 
 def test_what_is_lost_while_it_is_handed_over_is_not_the_next_run_s(
-    store: FlakyLeases, lease: Lease, monkeypatch: pytest.MonkeyPatch, told: list[LeaseLost]
+    store: FlakyLeases, lease: Lease, monkeypatch: pytest.MonkeyPatch, losses: list[LeaseLost]
 ) -> None:
     renew, theirs = store.renew, []
 
@@ -333,4 +335,4 @@ def test_what_is_lost_while_it_is_handed_over_is_not_the_next_run_s(
     monkeypatch.setattr(store, "renew", lost_meanwhile)
     with pytest.raises(LeaseLost, match="said the thread"):
         lease.hand_over("two", theirs.append)
-    assert (len(told), theirs) == (1, [])
+    assert (len(losses), theirs) == (1, [])

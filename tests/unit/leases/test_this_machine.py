@@ -55,7 +55,7 @@ def test_a_neighbour_from_birth_to_burial(child: subprocess.Popen[str]) -> None:
     deadline = time.monotonic() + 10
     while liveness(neighbour) is Liveness.ALIVE and time.monotonic() < deadline:
         time.sleep(0.01)
-    # Nobody has waited for it yet: it is a zombie, its pid is still there.
+    # No process has waited for it yet: it is a zombie, its pid is still there.
     assert Path(f"/proc/{child.pid}").exists()
     assert liveness(neighbour) is Liveness.GONE
     child.wait()

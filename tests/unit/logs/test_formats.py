@@ -140,7 +140,7 @@ def test_context_follows_a_copied_context_and_a_lone_run_the_bare_threads():
 
     assert seen["copied"] == {"run": "r1", "product": "BTC-USD"}
     assert seen["bare"] == {"run": "r1"}
-    assert seen["torn"] == {}  # of two runs nobody can tell whose it is
+    assert seen["torn"] == {}  # of two runs: which of them wrote it is unknown
     assert about_now() == {}
 
 

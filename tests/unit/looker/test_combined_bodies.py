@@ -72,7 +72,7 @@ def test_an_answer_of_another_shape_is_an_error_and_no_item(answer: bytes) -> No
         )
 
 
-def test_secrets_are_taken_out_whoever_brings_them() -> None:
+def test_secrets_are_taken_out_from_every_source() -> None:
     connection = {"name": "c", "host": "h", "password": "p", "certificate": "x", "tomorrow": "y"}
     kept = json.loads(item_of("connection", json.dumps(connection).encode()).body)
     assert kept == {"name": "c", "host": "h"}

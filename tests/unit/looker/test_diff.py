@@ -24,13 +24,13 @@ def test_fields_are_named_by_their_way_down() -> None:
     }
 
 
-def test_elements_are_told_apart_by_their_ids() -> None:
+def test_elements_are_distinguished_by_their_ids() -> None:
     one, two = {"id": 1, "title": "one"}, {"id": "2", "title": "two"}
     assert _paths(body(e=[one, two]), body(e=[{**two, "title": "zwei"}, one])) == {
         "e[id=2].title": ("two", "zwei")
     }
     assert _paths(body(e=[one, two]), body(e=[two])) == {"e[id=1]": (one, MISSING)}
-    # Two with one id cannot be told apart by it.
+    # Two with one id cannot be distinguished by it.
     assert _paths(body(e=[one, one]), body(e=[one, two])).keys() == {"e[1].id", "e[1].title"}
 
 

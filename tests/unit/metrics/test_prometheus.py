@@ -120,7 +120,7 @@ def test_the_cap_on_products_holds_over_runs(path):
     assert requests_of(path, OTHER) == 3
 
 
-def test_a_damaged_file_is_told_and_begun_anew(path, caplog):
+def test_a_damaged_file_is_reported_and_replaced(path, caplog):
     publish(path, 5)
     path.write_text('headrace_requests_total{source="x"\x00 nonsense')
     publish(path, 7)
@@ -158,7 +158,7 @@ def test_what_a_killed_run_left_is_neither_read_nor_in_the_way(path):
     ]  # fmt: skip
 
 
-def test_a_link_that_somebody_planted_is_not_followed(path, tmp_path):
+def test_a_planted_link_is_not_followed(path, tmp_path):
     path.parent.mkdir()
     victim = tmp_path / "victim"
     victim.write_text("precious")

@@ -60,7 +60,7 @@ def test_a_period_is_published_under_the_time_at_which_it_began(meter, sink, wal
     assert sink.calls == [(6_000, 1), (6_000, 2), (6_060, 4)]
 
 
-def test_what_was_not_taken_is_offered_again_and_told_once(meter, sink, wall, caplog):
+def test_what_was_not_taken_is_offered_again_and_reported_once(meter, sink, wall, caplog):
     publisher = Publisher(meter, sink, wall=wall)
     sink.failing = True
     with caplog.at_level(logging.WARNING):
@@ -88,7 +88,7 @@ def test_a_sink_that_is_away_for_long_costs_bounded_memory(meter, sink, wall):
     assert len(sink.calls) == 30
 
 
-def test_a_sampler_that_fails_costs_nobody_else_anything(meter, sink, wall, caplog):
+def test_a_sampler_that_fails_costs_the_others_nothing(meter, sink, wall, caplog):
     def broken():
         raise RuntimeError("a bug")
 

@@ -78,7 +78,7 @@ def standings(leases, products, lake):
     return [status(leases, product, lake).value for product in products]
 
 
-def test_products_whose_turn_comes_later_are_left_to_whoever_comes_first(leases, lake):
+def test_products_whose_turn_comes_later_are_left_to_the_run_that_comes_first(leases, lake):
     products = ("A-USD", "B-USD", "C-USD")
     with admitted(request_for(*products, lake=lake, workers=2), leases) as others:
         assert others == {}
@@ -100,7 +100,7 @@ def test_they_are_looked_at_where_nothing_can_begin_up_to_the_first_that_can(
             assert list(others) == [f"{name}-USD" for name in found]
 
 
-def test_a_dry_run_writes_nothing_and_asks_nobody(leases, lake):
+def test_a_dry_run_writes_nothing_and_sends_no_request(leases, lake):
     with (
         held_by_another(leases, "BTC-USD", lake),
         admitted(request_for("BTC-USD", lake=lake, dry_run=True), leases) as others,

@@ -106,7 +106,7 @@ def test_a_lake_that_ends_with_a_page_costs_one_request_more() -> None:
     assert run(world, "ingest").requests == 5
 
 
-def test_a_trade_that_an_earlier_run_was_shown_and_nobody_stored_may_be_denied(
+def test_a_trade_that_an_earlier_run_was_shown_and_no_run_stored_may_be_denied(
     world: World,
 ) -> None:
     """A newest page of another product must not fail the product for ever."""

@@ -1,4 +1,4 @@
-"""The books of one product's job between what is stored, what is told, and what is committed."""
+"""The books of one product's job between what is stored, reported and committed."""
 
 from datetime import UTC, datetime
 from types import SimpleNamespace
@@ -70,7 +70,7 @@ def saved(job):
     return job._commits._checkpoints.saved[-1]
 
 
-def test_a_part_that_was_stored_but_not_told_yet_does_not_blind_the_last_commit(job, leases):
+def test_a_part_that_was_stored_but_not_reported_yet_does_not_blind_the_last_commit(job, leases):
     with hold(leases, job.product_leases.run("backfill"), run_id="me", ttl_s=60) as lease:
         job.prepare(lease)
         receipts = []
@@ -81,8 +81,8 @@ def test_a_part_that_was_stored_but_not_told_yet_does_not_blind_the_last_commit(
             job.keep(receipt)
         job.commit(last=True)
     assert (saved(job).rows, saved(job).watermark, saved(job).covered) == (3000, 3000, ((1, 3000),))
-    told = job.receipt()
-    assert (told.status, told.rows, told.new_rows) == (Status.DONE, 3000, 3000)
+    receipt = job.receipt()
+    assert (receipt.status, receipt.rows, receipt.new_rows) == (Status.DONE, 3000, 3000)
 
 
 def test_a_lease_whose_token_does_not_exceed_the_checkpoints_is_not_worked_under(job, leases):
@@ -151,7 +151,7 @@ class Under:
         self.lost = False
 
 
-def test_a_lake_that_cannot_be_counted_is_told_and_not_raised(job, lake, leases):
+def test_a_lake_that_cannot_be_counted_is_reported_and_not_raised(job, lake, leases):
     with hold(leases, job.product_leases.run("backfill"), run_id="me", ttl_s=60) as lease:
         job.prepare(lease)
         for chunk in job.chunks(ONE_PAGE):
@@ -160,9 +160,9 @@ def test_a_lake_that_cannot_be_counted_is_told_and_not_raised(job, lake, leases)
             job.keep(receipt)
         part = lake.parts("BTC-USD").parts[0]
         lake.store.put(part.key, b"garbage")
-    told = job.receipt()
-    assert told.status is Status.PARTIAL
-    assert "is not a readable part" in told.error
+    receipt = job.receipt()
+    assert receipt.status is Status.PARTIAL
+    assert "is not a readable part" in receipt.error
     assert job.receipt(error="the first thing that went wrong").error.startswith("the first")
 
 
@@ -201,7 +201,7 @@ def pulled(lake, leases):
     client = FakeClient(range(1, 3001))
     client.stats = SimpleNamespace(requests_for=lambda _product: client.requests)
 
-    def new_job(planner="ingest", told=None, **options):
+    def new_job(planner="ingest", events=None, **options):
         request = PullRequest.checked(
             products=["BTC-USD"],
             lake="here",
@@ -220,7 +220,7 @@ def pulled(lake, leases):
             leases=leases,
             progress=pull_progress(),
             stop=StopEvent(),
-            listener=lambda name, facts: told is not None and told.append((name, facts)),
+            listener=lambda name, facts: events is not None and events.append((name, facts)),
         )
         job.exchange = client
         return job
@@ -239,8 +239,8 @@ def pull_completely(job, leases):
 
 
 def test_a_product_with_nothing_new_takes_a_page_and_no_lease(pulled, lake, leases):
-    told = []
-    job = pulled(told=told)
+    events = []
+    job = pulled(events=events)
     before, leases_before = lake.parts("BTC-USD"), leases.list()
     saved_before = list(job._commits._checkpoints.saved)
     job.exchange.cursors.clear()
@@ -253,8 +253,8 @@ def test_a_product_with_nothing_new_takes_a_page_and_no_lease(pulled, lake, leas
     receipt = job.receipt()
     assert (receipt.status, receipt.rows, receipt.new_rows) == (Status.DONE, 3000, 0)
     assert (receipt.watermark, receipt.newest, receipt.error) == (3000, 3000, "")
-    assert [name for name, _facts in told] == ["unchanged"]
-    assert told[0][1]["newest_at"] == lake.newest("BTC-USD").time
+    assert [name for name, _facts in events] == ["unchanged"]
+    assert events[0][1]["newest_at"] == lake.newest("BTC-USD").time
 
 
 def test_the_page_that_showed_new_trades_is_not_asked_for_again_under_the_lease(pulled, leases):

@@ -49,7 +49,7 @@ def test_what_failed_and_came_later_is_no_failure_any_more():
     assert not ledger.failed
 
 
-def test_what_somebody_else_had_stored_is_not_counted_as_ours():
+def test_what_another_run_had_stored_is_not_counted_as_ours():
     ledger = Ledger()
     ledger.enter(ChunkReceipt((1, 1000), ((1, 1000),), rows=1000, written=False))
     assert ledger.new_rows == 0

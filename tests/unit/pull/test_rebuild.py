@@ -23,7 +23,7 @@ def product_leases_of(leases):
 
 
 class Kept:
-    """Checkpoints in a dictionary; a load may be told to fail."""
+    """Checkpoints in a dictionary; a load may be made to fail."""
 
     lake = "here"
 

@@ -149,9 +149,13 @@ def test_a_range_that_cuts_parts_of_many_sizes(tmp_path, lake, pages_per_chunk) 
     job, requests = refresh(tmp_path, lake, pages_per_chunk, from_id=lo, to_id=hi)
 
     assert_refreshed(lake, lo, hi, before)
-    told = job.receipt()
-    assert (told.status, told.missing, told.range) == (Status.DONE, IntervalSet(), (lo, hi))
-    assert told.rows == lake.read(PRODUCT).num_rows
+    receipt = job.receipt()
+    assert (receipt.status, receipt.missing, receipt.range) == (
+        Status.DONE,
+        IntervalSet(),
+        (lo, hi),
+    )
+    assert receipt.rows == lake.read(PRODUCT).num_rows
     # Parts are fetched by their own borders: those of the range and what lies beside in them.
     assert requests <= 21 + 3
     assert set(lake.read(PRODUCT, 1, 4_000).column("price").to_pylist()) == {"9.9"}

@@ -6,7 +6,7 @@ SECOND = 1_000_000_000
 
 
 class FakeClock:
-    """A clock that moves only when told to."""
+    """A clock that moves only when a test moves it."""
 
     def __init__(self) -> None:
         self.boot_id = "boot-1"

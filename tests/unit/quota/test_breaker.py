@@ -48,7 +48,7 @@ def test_failures_of_one_request_are_one_piece_of_evidence() -> None:
     assert state.failed(given, 0, CONFIG, None).phase is Phase.OPEN
 
 
-def test_nobody_goes_before_the_cooldown_is_over() -> None:
+def test_no_probe_goes_before_the_cooldown_is_over() -> None:
     state = opened()
     assert state.ask(10 * S - 1, ME, CONFIG) == (state, 10 * S)
     state, given = passed(state, 10 * S)
@@ -138,7 +138,7 @@ def test_a_pass_is_void_once_the_phase_has_changed() -> None:
     assert not opened().holds(Pass(opened().epoch))
 
 
-def test_after_a_reboot_an_open_breaker_pauses_anew_and_a_closed_one_does_not() -> None:
+def test_after_a_reboot_an_open_breaker_pauses_again_and_a_closed_one_does_not() -> None:
     state = opened(now=5000 * S).restarted(3 * S, CONFIG)
     assert (state.phase, state.reopens) == (Phase.OPEN, 13 * S)
     assert BreakerState().restarted(3 * S, CONFIG) == BreakerState()

@@ -22,7 +22,7 @@ def owners(waiting: Sequence[Waiting]) -> list[int]:
 B, I, R = Lane.BACKFILL, Lane.INGEST, Lane.RETRY  # noqa: E741
 
 
-def test_nobody_waits_nobody_is_overtaken() -> None:
+def test_without_waiting_no_caller_is_overtaken() -> None:
     assert find_passable([], 1, B) == []
 
 

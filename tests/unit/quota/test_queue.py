@@ -45,7 +45,7 @@ class Queue:
 @pytest.fixture
 def queue() -> Queue:
     made = Queue()
-    assert made.queue.try_enter(B), "somebody is inside, so the others queue"
+    assert made.queue.try_enter(B), "one is inside, so the others queue"
     return made
 
 
@@ -61,7 +61,7 @@ def test_a_better_lane_goes_first(queue: Queue) -> None:
     assert [lane for lane, _ in queue.finish()] == [R, R, I, B, B]
 
 
-def test_nobody_is_passed_over_more_than_eight_times(queue: Queue) -> None:
+def test_no_queued_thread_is_passed_over_more_than_eight_times(queue: Queue) -> None:
     queue.join_in(B, *[R] * 12, I)
     queue.queue.leave(B, 0)
     order = [lane for lane, _ in queue.finish()]

@@ -184,7 +184,7 @@ def test_what_was_given_back_can_be_booked_again(open_book: Open, clock: Any) ->
     assert taken(book).at == start + WINDOW
 
 
-def test_a_group_that_goes_back_keeps_nobody_waiting(open_book: Open, clock: Any) -> None:
+def test_a_group_that_goes_back_keeps_no_other_waiting(open_book: Open, clock: Any) -> None:
     book, start = open_book("10/s", burst=None), clock.at
     packet = book.book(Lane.BACKFILL, reach=5)
     assert isinstance(packet, Slot)
@@ -199,7 +199,7 @@ def test_a_group_that_goes_back_keeps_nobody_waiting(open_book: Open, clock: Any
     assert taken(book).at > clock.at
 
 
-def test_who_overslept_moves_to_now_if_nobody_relied_on_the_slot(
+def test_who_overslept_moves_to_now_if_no_other_relied_on_the_slot(
     open_book: Open, clock: Any
 ) -> None:
     book = open_book("2/s")
@@ -211,7 +211,7 @@ def test_who_overslept_moves_to_now_if_nobody_relied_on_the_slot(
     assert (delayed.at, delayed.until) == (clock.at, clock.at + GUARD)
 
 
-def test_who_overslept_books_again_if_somebody_relied_on_the_slot(
+def test_who_overslept_books_again_if_another_relied_on_the_slot(
     open_book: Open, clock: Any
 ) -> None:
     book = open_book("1/s")
@@ -249,7 +249,7 @@ def test_a_slot_whose_moment_has_come_is_not_taken_from_its_holder(
     assert backfill.confirm(waiting) == waiting._replace(fixed=True)
 
 
-def test_nobody_is_overtaken_for_ever(open_book: Open, clock: Any) -> None:
+def test_no_caller_is_overtaken_for_ever(open_book: Open, clock: Any) -> None:
     backfill, ingest = open_book("1/s"), open_book("1/s")
     left(backfill, clock.at)
     waiting = taken(backfill)

@@ -72,8 +72,8 @@ def run(*words: str) -> tuple[dict, bool]:
     )
     outcome = CliRunner().invoke(app, list(words))
     assert outcome.exit_code == 0, outcome.output
-    [told] = seen
-    return told
+    [handed_on] = seen
+    return handed_on
 
 
 def test_what_the_form_leaves_empty_is_not_given(monkeypatch):

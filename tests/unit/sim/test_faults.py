@@ -81,7 +81,7 @@ def test_the_first_fault_decides_and_the_next_keeps_its_calls() -> None:
     assert book.hits() == {first: 1, second: 1}
 
 
-def test_lifted_faults_befall_nobody() -> None:
+def test_removed_faults_have_no_effect() -> None:
     book = FaultBook(seed=1)
     book.remove(book.add(Fault(action=Html())))
     assert book.strike(PAGE, 0.0) is None

@@ -61,7 +61,7 @@ def test_it_stops_where_it_is_asked_to(records: int, size: int) -> None:
     assert reached.offset == 300 * count
 
 
-def test_what_does_not_go_on_is_told_apart() -> None:
+def test_what_does_not_go_on_has_errors_of_its_own() -> None:
     middle = follow(RUN, 0, 1, genesis(1), max_records=10).position
     assert isinstance(follow(RUN, 300 * 11, 1, middle).error, GapError)
     assert isinstance(follow(RUN, 300 * 9, 1, middle).error, ForkError)

@@ -41,14 +41,14 @@ def test_how_far_a_run_is(products, percent) -> None:
 @pytest.fixture
 def api(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """The artifact API and a clock, in the hands of the test."""
-    api = SimpleNamespace(now=100.0, told=[], down=False)
+    api = SimpleNamespace(now=100.0, updates=[], down=False)
 
     def require_api() -> None:
         if api.down:
             raise OSError("connection refused")
 
     def create(*, progress: float, key: str, description: str) -> object:
-        api.told.append(progress)
+        api.updates.append(progress)
         return uuid4()
 
     monkeypatch.setattr(kernel, "require_api", require_api)
@@ -56,13 +56,13 @@ def api(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     monkeypatch.setattr(
         kernel,
         "update_progress_artifact",
-        lambda _id, *, progress, description: api.told.append(progress),
+        lambda _id, *, progress, description: api.updates.append(progress),
     )
     monkeypatch.setattr(kernel, "time", SimpleNamespace(monotonic=lambda: api.now))
     return api
 
 
-def test_it_is_told_once_a_second_at_most_and_at_the_end(api: SimpleNamespace) -> None:
+def test_it_is_updated_once_a_second_at_most_and_at_the_end(api: SimpleNamespace) -> None:
     progress = progress_of(("fetching", 0, 100))
     with ProgressArtifact(progress) as shown:
         for _ in range(50):
@@ -70,7 +70,7 @@ def test_it_is_told_once_a_second_at_most_and_at_the_end(api: SimpleNamespace) -
             progress.add("P0", done=1, rows=1000)
             shown.tick()
         progress.end("P0", "done")
-    assert api.told == [0.0, 11.0, 22.0, 33.0, 44.0, 100.0]
+    assert api.updates == [0.0, 11.0, 22.0, 33.0, 44.0, 100.0]
 
 
 def test_an_api_that_is_gone_is_left_alone_for_a_while(api: SimpleNamespace) -> None:
@@ -81,16 +81,16 @@ def test_an_api_that_is_gone_is_left_alone_for_a_while(api: SimpleNamespace) -> 
         api.down = False
         api.now += REST_S / 2
         shown.tick()
-        assert len(api.told) == 1
+        assert len(api.updates) == 1
         api.now += REST_S
         shown.tick()
-        assert len(api.told) == 2
+        assert len(api.updates) == 2
 
 
 def test_work_without_a_known_end_is_full_when_it_ends_well(api: SimpleNamespace) -> None:
     with ProgressArtifact(RecordProgress(), "key", ends_full=True):
         api.now += 2
-    assert api.told == [0.0, 100.0]
+    assert api.updates == [0.0, 100.0]
 
 
 def test_and_not_when_it_breaks_off(api: SimpleNamespace) -> None:
@@ -99,4 +99,4 @@ def test_and_not_when_it_breaks_off(api: SimpleNamespace) -> None:
         ProgressArtifact(RecordProgress(), "key", ends_full=True),
     ):
         raise OSError("torn")
-    assert api.told == [0.0]
+    assert api.updates == [0.0]

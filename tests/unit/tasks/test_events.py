@@ -163,7 +163,7 @@ def test_alarms_on_runs_know_every_flow() -> None:
     assert sorted(found) == list(FLOWS)
 
 
-def test_problems_of_a_log_are_told_apart(emitted: list[dict[str, Any]]) -> None:
+def test_problems_of_a_log_have_events_by_kind(emitted: list[dict[str, Any]]) -> None:
     _emit_all()
     said = [
         (event["event"].rpartition(".")[2], event["payload"]["action"], event["payload"]["problem"])

@@ -81,7 +81,7 @@ def test_other_products_do_not_disturb(two: tuple[Transformer, Transformer], lak
     assert table_rows(lake) == expected_rows(two[0].raw)
 
 
-def test_a_group_keeps_what_nobody_else_committed(
+def test_a_group_keeps_what_no_other_committed(
     two: tuple[Transformer, Transformer], lake: Lake
 ) -> None:
     put(two[0].raw, 1, 1_000, trades(range(1, 1_001)), product="ETH-USD")

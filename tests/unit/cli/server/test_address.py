@@ -82,7 +82,7 @@ def test_something_else_is_not(body: bytes, status: int) -> None:
     server.server_close()
 
 
-def test_nobody_there_or_nobody_who_answers(taken: int) -> None:
+def test_no_server_or_none_that_answers(taken: int) -> None:
     assert not is_healthy(free_port())
     assert not is_healthy(taken, timeout_s=0.05)
     assert server_version(taken, timeout_s=0.05) is None

@@ -1,4 +1,4 @@
-"""What the server and its clients are told, and what of the user's own settings reaches them."""
+"""Settings that the server and its clients get, and which of the user's own reach them."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def test_the_users_other_server_is_left_alone(folder: StateFolder) -> None:
         "PREFECT_SERVER_API_AUTH_STRING": "user:secret",
         "PREFECT_PROFILE": "prod",
     }
-    told = server_environment(folder, 4200, environ)
-    assert told["PATH"] == "/bin"
-    assert told["PREFECT_SERVER_DATABASE_CONNECTION_URL"].endswith(str(folder.database))
-    assert not {name for name in environ if name != "PATH"} & told.keys()
+    given = server_environment(folder, 4200, environ)
+    assert given["PATH"] == "/bin"
+    assert given["PREFECT_SERVER_DATABASE_CONNECTION_URL"].endswith(str(folder.database))
+    assert not {name for name in environ if name != "PATH"} & given.keys()
 
 
 def test_retention_can_be_tuned(folder: StateFolder) -> None:
@@ -38,7 +38,7 @@ def test_retention_can_be_tuned(folder: StateFolder) -> None:
 
 
 @pytest.mark.parametrize("name", ["DO_NOT_TRACK", "PREFECT_SERVER_ANALYTICS_ENABLED"])
-def test_nobody_phones_home(folder: StateFolder, name: str) -> None:
+def test_no_telemetry_is_sent(folder: StateFolder, name: str) -> None:
     talkative = {"DO_NOT_TRACK": "0", "PREFECT_SERVER_ANALYTICS_ENABLED": "true"}
     quiet = {"DO_NOT_TRACK": "1", "PREFECT_SERVER_ANALYTICS_ENABLED": "false"}
     assert server_environment(folder, 4200, talkative)[name] == quiet[name]
@@ -60,9 +60,9 @@ def test_a_read_only_installation_unpacks_and_compiles_elsewhere(
     assert "PREFECT_SERVER_UI_STATIC_DIRECTORY" not in server_environment(folder, 4200, {})
     assert "PYTHONPYCACHEPREFIX" not in server_environment(folder, 4200, {})
     monkeypatch.setattr("os.access", lambda path, mode: False)
-    told = server_environment(folder, 4200, {})
-    assert told["PREFECT_SERVER_UI_STATIC_DIRECTORY"] == str(folder.path / "pages")
-    assert told["PYTHONPYCACHEPREFIX"].endswith("bytecode")
+    given = server_environment(folder, 4200, {})
+    assert given["PREFECT_SERVER_UI_STATIC_DIRECTORY"] == str(folder.path / "pages")
+    assert given["PYTHONPYCACHEPREFIX"].endswith("bytecode")
 
 
 def test_compiled_modules_are_kept_where_writing_beside_them_is_forbidden(
@@ -72,9 +72,9 @@ def test_compiled_modules_are_kept_where_writing_beside_them_is_forbidden(
     (source.parent / "__pycache__").mkdir(parents=True)
     monkeypatch.setattr("headrace.cli.server.environment.prefect_source", lambda: source)
     forbidden = {"PYTHONDONTWRITEBYTECODE": "1"}
-    told = server_environment(folder, 4200, forbidden)
-    assert told["PYTHONDONTWRITEBYTECODE"] == ""
-    assert "PYTHONPYCACHEPREFIX" in told
+    given = server_environment(folder, 4200, forbidden)
+    assert given["PYTHONDONTWRITEBYTECODE"] == ""
+    assert "PYTHONPYCACHEPREFIX" in given
 
     tag = sys.implementation.cache_tag
     (source.parent / "__pycache__" / f"__init__.{tag}.pyc").touch()

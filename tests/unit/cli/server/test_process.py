@@ -1,4 +1,4 @@
-"""Named processes: found again, told from strangers, ended with all they started."""
+"""Named processes: found again, distinguished from others, ended with all they started."""
 
 from __future__ import annotations
 
@@ -199,10 +199,10 @@ def test_a_long_log_is_put_aside(folder: StateFolder) -> None:
 def test_the_end_of_a_log_is_shown(folder: StateFolder) -> None:
     folder.log_path("sleeper").write_text("".join(f"line {n}\n" for n in range(100_000)))
     assert folder.last_lines("sleeper", 2) == ["line 99998", "line 99999"]
-    assert folder.last_lines("nobody") == []
+    assert folder.last_lines("absent") == []
 
 
-def test_a_full_disk_is_told_and_leaves_the_old_note(
+def test_a_full_disk_is_reported_and_leaves_the_old_note(
     folder: StateFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder.remember_port(4200)

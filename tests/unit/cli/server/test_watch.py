@@ -1,4 +1,4 @@
-"""When a server that nobody stopped ends by itself."""
+"""When a server that was not stopped ends by itself."""
 
 from __future__ import annotations
 
@@ -99,17 +99,17 @@ def test_while_a_command_is_at_it_it_does_not_end(
     assert folder.read_record(SERVER) == RECORD
 
 
-def test_whoever_came_just_before_it_said_so_keeps_it(
+def test_a_holder_that_came_just_before_keeps_it(
     folder: StateFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     @contextmanager
-    def after_somebody(path: Path, *, limit_s: float) -> Iterator[None]:
+    def after_another_command(path: Path, *, limit_s: float) -> Iterator[None]:
         """They had the lock, and wanted the server to stay."""
         folder.write_record(msgspec.structs.replace(RECORD, kept=True))
         with locked(path, limit_s=limit_s):
             yield
 
-    monkeypatch.setattr("headrace.cli.server.launch.locked", after_somebody)
+    monkeypatch.setattr("headrace.cli.server.launch.locked", after_another_command)
     folder.write_record(RECORD)
     with pytest.raises(StillWatchingError):
         looks_until_the_end(folder)
