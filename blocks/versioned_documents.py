@@ -136,8 +136,7 @@ class Documents:
         except _FAILURES as error:
             self._gave_up = True
             raise CheckpointNotSaved(
-                f"the Prefect API did not take {what} ({short(error)})",
-                hint=hint,
+                f"the Prefect API did not take {what} ({short(error)})", hint=hint
             ) from error
         self._gave_up = False
 

@@ -171,10 +171,7 @@ def sign_product(run: str, product: str, newest: int) -> SignReceipt:
     audit = find_run(Audit, run)
     try:
         made = audit.signing.sign(
-            product,
-            newest=newest,
-            newest_answer=audit.answers.get(product),
-            now=datetime.now(UTC),
+            product, newest=newest, newest_answer=audit.answers.get(product), now=datetime.now(UTC)
         )
     except HeadraceError as error:
         return SignReceipt(product, error=str(error))

@@ -170,12 +170,7 @@ def check_product(run: str, product: str) -> State[ProductChecks]:
         found = ProductChecks(product, Status.FAILED, error=str(error))
     else:
         found = checked(
-            checking.lake,
-            product,
-            checking.request,
-            known,
-            now=checking.began,
-            stop=checking.stop,
+            checking.lake, product, checking.request, known, now=checking.began, stop=checking.stop
         )
     emit_breaches(found.breaches)
     if found.status is Status.DONE:

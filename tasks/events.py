@@ -108,11 +108,7 @@ def emit_breaches(breaches: Iterable[Breach]) -> None:
 
 def emit_breaker_change(change: BreakerChange) -> None:
     """Emit `breaker-opened`, `breaker-probing` or `breaker-closed` about a source."""
-    facts = {
-        "before": change.before.value,
-        "failures": change.failures,
-        "pause_s": change.pause_s,
-    }
+    facts = {"before": change.before.value, "failures": change.failures, "pause_s": change.pause_s}
     emit("source", change.name, f"breaker-{_PHASES[change.after]}", facts)
 
 

@@ -170,10 +170,7 @@ def run_queries(validating: Validating) -> list[Findings]:
             pool,
             run_some,
             iter(range(0, count, _AT_ONCE)),
-            as_parameters=lambda first: {
-                "first": first,
-                "last": min(first + _AT_ONCE, count) - 1,
-            },
+            as_parameters=lambda first: {"first": first, "last": min(first + _AT_ONCE, count) - 1},
             fixed={"run": validating.id},
             width=width,
             stop=validating.ending.stop,

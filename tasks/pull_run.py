@@ -244,11 +244,7 @@ def open_run(request: PullRequest) -> Iterator[Run]:
 
 
 def _open_permits(
-    quota: Quota,
-    place: Place,
-    host: str,
-    credentials: Sequence[Credentials],
-    request: PullRequest,
+    quota: Quota, place: Place, host: str, credentials: Sequence[Credentials], request: PullRequest
 ) -> Gate | KeyPool:
     """The quota of the host, or those of its API keys where there are several."""
     limit_s = request.outage_limit_s

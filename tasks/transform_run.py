@@ -139,11 +139,7 @@ def made_transform(
     lake = lake_of(request.lake).open(stop)
     progress = RowProgress("products", len(products))
     transformer = Transformer(
-        lake,
-        EXCHANGE,
-        file_bytes=request.file_bytes,
-        stop=stop,
-        on_rows=progress.add,
+        lake, EXCHANGE, file_bytes=request.file_bytes, stop=stop, on_rows=progress.add
     )
     fresh = request.rebuild and not transformer.tables.readable()
     if not fresh:

@@ -133,13 +133,7 @@ def part_findings(
 
 
 def _overlap_finding(
-    raw: RawLake,
-    product: str,
-    inspection: Inspection,
-    overlap: Overlap,
-    heal: str,
-    *,
-    deep: bool,
+    raw: RawLake, product: str, inspection: Inspection, overlap: Overlap, heal: str, *, deep: bool
 ) -> Finding:
     left, right = overlap.left, overlap.right
     lo, hi = overlap.shared

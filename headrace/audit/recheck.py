@@ -29,13 +29,7 @@ from headrace.stopping import StopEvent
 
 
 def recheck_holes(
-    raw: RawLake,
-    product: str,
-    client: Source,
-    lease: HeldLease,
-    *,
-    now: datetime,
-    stop: StopEvent,
+    raw: RawLake, product: str, client: Source, lease: HeldLease, *, now: datetime, stop: StopEvent
 ) -> Iterator[Repair]:
     """Ask for every unproven hole, part by part; a repair is yielded once it is durable.
 

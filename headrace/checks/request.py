@@ -103,9 +103,7 @@ class CheckRequest(StoredChoice, LakeAccess):
         ),
     ] = True
     workers: Annotated[
-        int,
-        Field(ge=1, le=50),
-        about("Products at once", "Products at once.", 2, 5),
+        int, Field(ge=1, le=50), about("Products at once", "Products at once.", 2, 5)
     ] = 2
 
     @field_validator("last", "max_back", mode="before")

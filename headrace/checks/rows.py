@@ -155,11 +155,7 @@ class RowChecks:
             self._counted(Check.JUMP, ids.take(pa.array(found)), len(found), texts)
 
     def _found(
-        self,
-        check: Check,
-        ids: pa.Int64Array,
-        faulty: pa.BooleanArray,
-        text: Callable[[int], str],
+        self, check: Check, ids: pa.Int64Array, faulty: pa.BooleanArray, text: Callable[[int], str]
     ) -> None:
         if pc.any(faulty).as_py():
             places = pc.indices_nonzero(faulty)

@@ -17,9 +17,7 @@ app = typer.Typer(
 
 
 @app.command()
-def register(
-    as_json: Json = False,
-) -> None:
+def register(as_json: Json = False) -> None:
     """Register every block type with its form; repeating it is harmless."""
 
     def ask(client: Any) -> Awaitable[Any]:

@@ -159,10 +159,7 @@ def rebuild_checkpoints(
         results = _rebuilt(place, wanted, force=force)
     if as_json:
         print_json(
-            {
-                "lake": place.checkpoints.lake,
-                "products": [result.as_json() for result in results],
-            }
+            {"lake": place.checkpoints.lake, "products": [result.as_json() for result in results]}
         )
     else:
         if any(result.checkpoint for result in results):

@@ -45,8 +45,7 @@ class _Commands(LazyGroup, CommonOptionsGroup):
             "Show the local Prefect server: address, uptime, deployments, size of its database.",
         ),
         "top": Lazy(
-            "headrace.cli.top:top",
-            "Watch quotas, breakers, leases and runs, until Ctrl-C.",
+            "headrace.cli.top:top", "Watch quotas, breakers, leases and runs, until Ctrl-C."
         ),
         "doctor": Lazy(
             "headrace.cli.doctor:doctor",

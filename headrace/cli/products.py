@@ -40,7 +40,7 @@ from headrace.settings import load_settings
 from headrace.wire.transport import Transport, check_base_url, quota_name
 
 app = typer.Typer(
-    help="The exchange's list of products, kept in the lake, and named sets of products.",
+    help="The exchange's list of products, kept in the lake, and named sets of products."
 )
 
 UrlOption = Annotated[str, typer.Option(help="Address of the exchange. [HEADRACE_COINBASE_URL]")]

@@ -124,8 +124,7 @@ def bench(
     ] = False,
     keys: Annotated[int, typer.Option(min=1, max=64, help="With --keyed: how many keys.")] = 5,
     delay: Annotated[
-        str,
-        typer.Option(help="With --keyed: the delay to the server, and that back."),
+        str, typer.Option(help="With --keyed: the delay to the server, and that back.")
     ] = "uniform:low=0,high=0.05",
     clock_step_s: Annotated[
         float,

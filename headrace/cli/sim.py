@@ -119,10 +119,7 @@ def exchange(
     fields = {"port": 8080, **_from_file(config)}
     fields |= {name: value for name, value in given.items() if value is not None}
     fields["faults"] = [*fields.get("faults", []), *(fault or [])]
-    fields["limits"] = [
-        *fields.get("limits", []),
-        *_limits(rate, burst, window or [], retry_after),
-    ]
+    fields["limits"] = [*fields.get("limits", []), *_limits(rate, burst, window or [], retry_after)]
     products = [*fields.pop("products", []), *(product or [])]
     settings = ExchangeSettings.of(*products, **fields)
     ids = [spec.id for spec in settings.products]
@@ -204,8 +201,7 @@ def looker(
 @app.command()
 def keyed_exchange(
     keys: Annotated[
-        int | None,
-        typer.Option(help="So many keys, simulated-key-1 and so on; default: 5.", min=1),
+        int | None, typer.Option(help="So many keys, simulated-key-1 and so on; default: 5.", min=1)
     ] = None,
     key: Annotated[
         list[str] | None, typer.Option(help="A key of your own in their place. Repeatable.")

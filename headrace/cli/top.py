@@ -254,12 +254,7 @@ def _of_answers(ask: Callable[[str, dict[str, Any]], Any]) -> list[dict[str, Any
         bar["flow_run_id"]: bar
         for bar in ask(
             "artifacts",
-            {
-                "artifacts": {
-                    "flow_run_id": {"any_": ids},
-                    "type": {"any_": ["progress"]},
-                }
-            },
+            {"artifacts": {"flow_run_id": {"any_": ids}, "type": {"any_": ["progress"]}}},
         )
     }
     return [

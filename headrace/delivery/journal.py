@@ -313,8 +313,7 @@ class Journal:
 
         def change(db: sqlite3.Connection) -> int:
             gone = db.execute(
-                f"DELETE FROM request WHERE state = 'graveyard'{which}",
-                values,
+                f"DELETE FROM request WHERE state = 'graveyard'{which}", values
             ).rowcount
             _count(db, "purged", gone)
             return gone

@@ -30,9 +30,7 @@ class SendRequest(Parameters):
         Form(argument=True),
     ] = ""
     base_url: Annotated[
-        str,
-        Field(pattern=_URL),
-        about("API", "Address of the API.", "https://api.example.com"),
+        str, Field(pattern=_URL), about("API", "Address of the API.", "https://api.example.com")
     ]
     keys: Annotated[
         str,
@@ -44,8 +42,7 @@ class SendRequest(Parameters):
         ),
     ] = ""
     rate: Annotated[
-        str,
-        about("Rate", "What the API allows each key, such as 20/s or 10/s,100/m.", "20/s"),
+        str, about("Rate", "What the API allows each key, such as 20/s or 10/s,100/m.", "20/s")
     ] = "10/s"
     queue: Annotated[
         str,

@@ -43,11 +43,7 @@ class History:
 
 
 def newest_page(
-    client: Source,
-    product: str,
-    *,
-    lane: Lane = Lane.BACKFILL,
-    check: Check = unchecked,
+    client: Source, product: str, *, lane: Lane = Lane.BACKFILL, check: Check = unchecked
 ) -> Sight:
     """The newest page as the exchange shows it now, or as a cache did some seconds ago.
 
@@ -91,11 +87,7 @@ def _denies(page: Sight, other: Sight) -> bool:
 
 
 def sight(
-    client: Source,
-    product: str,
-    after: int | None,
-    lane: Lane,
-    check: Check = unchecked,
+    client: Source, product: str, after: int | None, lane: Lane, check: Check = unchecked
 ) -> Sight:
     """A page, or where it holds what cannot be kept, its ids: one bad row must not hide the rest.
 
@@ -114,12 +106,7 @@ def sight(
 
 
 def find_first(
-    client: Source,
-    product: str,
-    newest: Sight,
-    lowest: Sight,
-    *,
-    lane: Lane = Lane.BACKFILL,
+    client: Source, product: str, newest: Sight, lowest: Sight, *, lane: Lane = Lane.BACKFILL
 ) -> tuple[int, tuple[Answer, ...]]:
     """The lowest id that exists, and the answers that show that nothing is older.
 
@@ -165,12 +152,7 @@ def find_first(
 
 
 def first_id_since(
-    client: Source,
-    product: str,
-    moment: datetime,
-    history: History,
-    *,
-    lane: Lane = Lane.BACKFILL,
+    client: Source, product: str, moment: datetime, history: History, *, lane: Lane = Lane.BACKFILL
 ) -> int:
     """The id from which on trades are at or after `moment`; `newest + 1` if none is.
 

@@ -145,10 +145,7 @@ def whole_pages(missing: IntervalSet, newest: int) -> IntervalSet:
     is fetched again from its beginning until it is full.
     """
     return IntervalSet.from_ranges(
-        (
-            page_begin(lo),
-            min(((hi - 1) // PAGE_IDS + 1) * PAGE_IDS, max(hi, newest)),
-        )
+        (page_begin(lo), min(((hi - 1) // PAGE_IDS + 1) * PAGE_IDS, max(hi, newest)))
         for lo, hi in missing
     )
 

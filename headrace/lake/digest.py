@@ -138,10 +138,7 @@ def _batch_digest(batch: pa.RecordBatch, time: str, price: str, size: str) -> in
 
 
 def _batch_lane(
-    batch: pa.RecordBatch,
-    sides: pa.DictionaryArray,
-    words: Iterable[pa.UInt64Array],
-    lane: _Lane,
+    batch: pa.RecordBatch, sides: pa.DictionaryArray, words: Iterable[pa.UInt64Array], lane: _Lane
 ) -> pa.UInt64Array:
     """One word of the hash of every row."""
     begun = []

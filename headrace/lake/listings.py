@@ -93,11 +93,7 @@ class Listings:
     """
 
     def __init__(
-        self,
-        lake: RawLake,
-        products: Iterable[str],
-        *,
-        clock: Callable[[], float] = time.monotonic,
+        self, lake: RawLake, products: Iterable[str], *, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._lake = lake
         self._clock = clock

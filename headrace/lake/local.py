@@ -182,11 +182,7 @@ class LocalStore:
 
 
 def _write_and_publish(
-    temporary: Path,
-    path: Path,
-    content: bytes,
-    publish: Callable[[Path, Path], bool],
-    guard: Guard,
+    temporary: Path, path: Path, content: bytes, publish: Callable[[Path, Path], bool], guard: Guard
 ) -> bool:
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     try:

@@ -183,11 +183,7 @@ def sweep(raw: RawLake, product: str) -> SweepReceipt:
     """
     product = canonical_product(product)
     # Earlier versions wrote beside the parts.
-    swept = (
-        TEMPORARY_PREFIX,
-        exchange_prefix(raw.exchange),
-        product_prefix(raw.exchange, product),
-    )
+    swept = (TEMPORARY_PREFIX, exchange_prefix(raw.exchange), product_prefix(raw.exchange, product))
     leftovers = [left for prefix in swept for left in raw.store.sweep(prefix)]
     listing = raw.parts(product)
     removed: list[Part] = []

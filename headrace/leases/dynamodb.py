@@ -289,10 +289,7 @@ class DynamoLeases(LeaseStore):
     def _connected(self) -> DynamoDBClient:
         # A session of our own, since boto3's shared one may not be used by two threads at once.
         return boto3.session.Session().client(
-            "dynamodb",
-            endpoint_url=self._endpoint_url,
-            region_name=self._region,
-            config=_CONFIG,
+            "dynamodb", endpoint_url=self._endpoint_url, region_name=self._region, config=_CONFIG
         )
 
     def _watch_clock(self, headers: Mapping[str, str]) -> None:

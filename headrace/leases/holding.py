@@ -104,11 +104,7 @@ def hold(
 
 @contextmanager
 def claim(
-    store: LeaseStore,
-    name: str,
-    *,
-    ttl_s: float = DEFAULT_TTL_S,
-    machine: Machine = THIS_MACHINE,
+    store: LeaseStore, name: str, *, ttl_s: float = DEFAULT_TTL_S, machine: Machine = THIS_MACHINE
 ) -> Iterator[None]:
     """Take the lease on `name` for the first `hold` of it that this process comes to in the block.
 

@@ -45,11 +45,7 @@ class _Group:
 
 
 def find_changes(
-    old: Sequence[Entry],
-    new: Sequence[tuple[Part, PartFooter]],
-    read: Read,
-    *,
-    deep: bool = False,
+    old: Sequence[Entry], new: Sequence[tuple[Part, PartFooter]], read: Read, *, deep: bool = False
 ) -> list[Change]:
     """Every range of ids that is not as a manifest says, by rising ids.
 

@@ -197,18 +197,7 @@ def encode_lists(entries: Sequence[Entry]) -> list[bytes]:
 #: Fields of a payload that hold ids, or count them: canonical JSON has no numbers as large as
 #: they can be, so they are written as text.
 _IDS = frozenset(
-    {
-        "absent_ids",
-        "after",
-        "answered",
-        "between",
-        "first",
-        "hi",
-        "last",
-        "lo",
-        "missing",
-        "newest",
-    }
+    {"absent_ids", "after", "answered", "between", "first", "hi", "last", "lo", "missing", "newest"}
 )
 
 

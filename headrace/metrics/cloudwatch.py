@@ -56,11 +56,7 @@ class CloudWatch:
     interval_s = 60.0
 
     def __init__(
-        self,
-        namespace: str,
-        *,
-        client: Client | None = None,
-        wall: Callable[[], float] = time.time,
+        self, namespace: str, *, client: Client | None = None, wall: Callable[[], float] = time.time
     ) -> None:
         self.namespace = namespace
         self._client = client

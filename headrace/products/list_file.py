@@ -64,10 +64,7 @@ def kept_list(store: Store, exchange: str) -> ProductList:
 
 
 def change_list(
-    store: Store,
-    exchange: str,
-    leases: LeaseStore,
-    change: Callable[[ProductList], ProductList],
+    store: Store, exchange: str, leases: LeaseStore, change: Callable[[ProductList], ProductList]
 ) -> ProductList:
     """Replace the list by what `change` makes of it; return the new one.
 
@@ -86,10 +83,7 @@ def change_list(
 
 
 def _changed(
-    store: Store,
-    exchange: str,
-    leases: LeaseStore,
-    change: Callable[[ProductList], ProductList],
+    store: Store, exchange: str, leases: LeaseStore, change: Callable[[ProductList], ProductList]
 ) -> ProductList:
     name = f"{canonical_exchange(exchange)}/products@{location_digest(store.location)}"
     with hold(leases, name, run_id=f"products-{uuid4().hex[:12]}") as lease:

@@ -202,8 +202,7 @@ def check_history(
     after = page_end + 1 if stored.newest < page_end else stored.newest + PAGE_IDS
     rows = _rows(stored, stored.newest, down_to=page_end - PAGE_IDS + 1)
     same = both(
-        partial(check_shows, trade_id=stored.newest),
-        partial(check_rows, rows=rows, of=_STORED),
+        partial(check_shows, trade_id=stored.newest), partial(check_rows, rows=rows, of=_STORED)
     )
     return shown, again(after, same)
 

@@ -88,9 +88,7 @@ class ExchangeAccess(LakeAccess):
     """What every run needs that talks to an exchange and to a lake."""
 
     workers: Annotated[
-        int,
-        Field(ge=1, le=50),
-        about("Products at once", "Products at once.", 3, 5),
+        int, Field(ge=1, le=50), about("Products at once", "Products at once.", 3, 5)
     ] = 3
     chunk_concurrency: Annotated[
         int,
@@ -198,9 +196,7 @@ class PullRequest(ProductChoice, PagedLake, ExchangeAccess):
         _MOMENT,
     ] = None
     until: Annotated[
-        datetime | None,
-        about("Until", "Last time wanted; empty for no limit.", *_MOMENTS),
-        _MOMENT,
+        datetime | None, about("Until", "Last time wanted; empty for no limit.", *_MOMENTS), _MOMENT
     ] = None
     last: Annotated[
         timedelta | None,
@@ -213,12 +209,10 @@ class PullRequest(ProductChoice, PagedLake, ExchangeAccess):
         SPAN,
     ] = None
     full_refresh: Annotated[
-        bool,
-        about("Fetch again what is stored", "Fetch again what is stored already.", False),
+        bool, about("Fetch again what is stored", "Fetch again what is stored already.", False)
     ] = False
     dry_run: Annotated[
-        bool,
-        about("Plan only", "Plan only - pages, requests, time at the quota, bytes.", True),
+        bool, about("Plan only", "Plan only - pages, requests, time at the quota, bytes.", True)
     ] = False
     transform: Annotated[
         bool,

@@ -46,11 +46,7 @@ class PartRequest(PullRequest):
             "0f4c2b1e-7f0a-4b5e-9f57-0c6f3f1f2a11",
         ),
     ] = "by-hand"
-    number: Annotated[
-        int,
-        Field(ge=1),
-        about("Number", "Which part of that run it is.", 1, 2),
-    ] = 1
+    number: Annotated[int, Field(ge=1), about("Number", "Which part of that run it is.", 1, 2)] = 1
     by_ids: Annotated[
         bool,
         about(

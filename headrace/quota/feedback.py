@@ -44,10 +44,7 @@ _RESET = ("ratelimit-reset", "x-ratelimit-reset", "x-rate-limit-reset")
 
 
 def asked_pause_s(
-    status: int,
-    retry_after: float | None,
-    headers: Mapping[str, str] | None,
-    wall_s: float,
+    status: int, retry_after: float | None, headers: Mapping[str, str] | None, wall_s: float
 ) -> float:
     """For how many seconds the server asks all clients to wait; 0 if it does not.
 

@@ -193,11 +193,7 @@ def _contended(
 
 
 def _take_all(
-    scratch: _Scratch,
-    rate: QuotaRate,
-    seconds: float,
-    barrier: object,
-    results: Queue[list[int]],
+    scratch: _Scratch, rate: QuotaRate, seconds: float, barrier: object, results: Queue[list[int]]
 ) -> None:
     grants: list[int] = []
     with open_gate(scratch.place, scratch.config("contended", rate)) as gate:

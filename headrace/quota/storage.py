@@ -106,14 +106,7 @@ class StateFile:
 
     takes = 0
 
-    def __init__(
-        self,
-        path: Path,
-        *,
-        schema: str,
-        version: int,
-        found: Found,
-    ) -> None:
+    def __init__(self, path: Path, *, schema: str, version: int, found: Found) -> None:
         self.path = path
         self._lock_path = lock_of(path)
         self._name, self._lock_name = os.fspath(path), os.fspath(self._lock_path)

@@ -135,12 +135,7 @@ class Timing:
         return Moment(newest, at, tight, yields, behind)
 
     def together(
-        self,
-        connection: sqlite3.Connection,
-        now: int,
-        state: State,
-        moment: Moment,
-        most: int,
+        self, connection: sqlite3.Connection, now: int, state: State, moment: Moment, most: int
     ) -> tuple[int, int]:
         """How many permits can be booked at a moment or a little later, and when.
 

@@ -130,8 +130,7 @@ class Settings(BaseSettings):
         description="Where copies of the vault go: a folder, or s3://bucket/prefix.",
     )
     sot: str = Field(
-        default="data/sot",
-        description="The source-of-truth log: a folder, or cql://HOST/KEYSPACE.",
+        default="data/sot", description="The source-of-truth log: a folder, or cql://HOST/KEYSPACE."
     )
 
     signing_key: str = Field(

@@ -94,12 +94,7 @@ class Market:
     """
 
     def __init__(
-        self,
-        products: Iterable[ProductSpec],
-        *,
-        seed: int,
-        now_s: int,
-        clock: Callable[[], float],
+        self, products: Iterable[ProductSpec], *, seed: int, now_s: int, clock: Callable[[], float]
     ) -> None:
         self._seed, self._now_s, self._clock = seed, now_s, clock
         self._tapes: dict[str, Tape] = {}

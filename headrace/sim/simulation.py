@@ -225,11 +225,7 @@ class SimulatedExchangeProcess(ChildServer[Fault]):
     ) -> None:
         self.settings = ExchangeSettings.of(*products, now=now, **settings)
         super().__init__(
-            "exchange",
-            self.settings.model_dump_json(),
-            fault_class=Fault,
-            subject=Subject,
-            cpu=cpu,
+            "exchange", self.settings.model_dump_json(), fault_class=Fault, subject=Subject, cpu=cpu
         )
 
     def history(self, product: str) -> History:

@@ -33,9 +33,7 @@ class TransformRequest(StoredChoice, PagedLake):
         ),
     ] = False
     workers: Annotated[
-        int,
-        Field(ge=1, le=50),
-        about("Products at once", "Products at once.", 2, 4),
+        int, Field(ge=1, le=50), about("Products at once", "Products at once.", 2, 4)
     ] = 2
     runner: Annotated[
         str,
@@ -50,9 +48,7 @@ class TransformRequest(StoredChoice, PagedLake):
         Form(Annotated[str, Field(pattern=rf"^$|{_RUNNER}")], empty="", setting="runner"),
     ]
     file_mb: Annotated[
-        int,
-        Field(ge=1, le=2048),
-        about("File size in MB", "How large files may grow, in MB.", 128),
+        int, Field(ge=1, le=2048), about("File size in MB", "How large files may grow, in MB.", 128)
     ] = 128
     grace_hours: Annotated[
         int,

@@ -257,10 +257,7 @@ class Taker:
         made = unified(rows)
         aside = digest_of(made.misfits)
         found = digest_of(made.rows)
-        if (made.rows.num_rows + made.misfits.num_rows, found + aside) != (
-            rows.num_rows,
-            expected,
-        ):
+        if (made.rows.num_rows + made.misfits.num_rows, found + aside) != (rows.num_rows, expected):
             raise RowsDiffer(
                 f"{symbol}: what was made of {part.key}",
                 expected=f"{rows.num_rows} rows, digest {expected}",

@@ -200,11 +200,7 @@ def _wait_in_the_kernel(connected: socket.socket, read_s: float) -> None:
 
 
 def _connect(
-    origin: Origin,
-    limits: Limits,
-    tls: ssl.SSLContext | None,
-    flight: Flight,
-    proxy: Proxy | None,
+    origin: Origin, limits: Limits, tls: ssl.SSLContext | None, flight: Flight, proxy: Proxy | None
 ) -> socket.socket:
     first = proxy.origin if proxy else origin
     try:

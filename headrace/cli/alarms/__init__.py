@@ -49,7 +49,7 @@ def install(
         str | None,
         typer.Option(
             help="Block that messages go through, as TYPE/NAME: slack-webhook/ops, "
-            "sendgrid-email/ops, webhook/ops. Without it they show in the UI only.",
+            "sendgrid-email/ops, webhook/ops. Without it they show in the UI only."
         ),
     ] = None,
     on: Annotated[

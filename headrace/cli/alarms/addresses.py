@@ -64,8 +64,7 @@ def mail(
     if username and not password:
         if not has_terminal():
             raise ConfigurationError(
-                "there is no terminal to ask for the password on",
-                hint="Set HEADRACE_SMTP_PASSWORD",
+                "there is no terminal to ask for the password on", hint="Set HEADRACE_SMTP_PASSWORD"
             )
         password = typer.prompt("Password", hide_input=True, err=True)
     try:

@@ -235,10 +235,7 @@ async def _reconcile(
             await client.delete_deployment_schedule(stored.id, existing.id)
         elif schedule is not None and not _same(existing, schedule):
             await client.update_deployment_schedule(
-                stored.id,
-                existing.id,
-                schedule=times_of(schedule),
-                parameters=schedule.parameters,
+                stored.id, existing.id, schedule=times_of(schedule), parameters=schedule.parameters
             )
     if wanted:
         await client.create_deployment_schedules(
@@ -259,10 +256,7 @@ def _same(stored: DeploymentSchedule, planned: PlannedSchedule) -> bool:
 def _new(schedule: PlannedSchedule) -> DeploymentScheduleCreate:
     # Off: serving starts no work by itself.
     return DeploymentScheduleCreate(
-        schedule=times_of(schedule),
-        active=False,
-        slug=schedule.key,
-        parameters=schedule.parameters,
+        schedule=times_of(schedule), active=False, slug=schedule.key, parameters=schedule.parameters
     )
 
 

@@ -61,8 +61,7 @@ def promote(
         ),
     ] = "",
     overwrite: Annotated[
-        bool,
-        typer.Option("--overwrite", help="Write also over what was changed or made there."),
+        bool, typer.Option("--overwrite", help="Write also over what was changed or made there.")
     ] = False,
     remove: Annotated[
         bool,

@@ -163,11 +163,7 @@ def prune(
 
 @app.command()
 def delete(
-    name: Name,
-    place: Place = None,
-    sign: Sign = False,
-    accept: Accept = "",
-    key: KeyOption = "",
+    name: Name, place: Place = None, sign: Sign = False, accept: Accept = "", key: KeyOption = ""
 ) -> None:
     """Remove one snapshot."""
     _check_key(sign, accept, key)

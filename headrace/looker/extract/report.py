@@ -206,10 +206,7 @@ class ExtractSummary(RequestReport):
     def facts(self) -> list[str]:
         """Requests, quota, vault."""
         resumed = " (resumed)" if self.resumed else ""
-        return [
-            *self.costs.facts(),
-            f"vault {plain(self.vault)}, session {self.session}{resumed}",
-        ]
+        return [*self.costs.facts(), f"vault {plain(self.vault)}, session {self.session}{resumed}"]
 
     @property
     def _fresh(self) -> int:

@@ -109,9 +109,7 @@ BY_OTHERS: Mapping[str, frozenset[str]] = {
 }
 #: What only the Looker that it comes from knows, and what it is, in words.
 LEFT_OUT: Mapping[str, Mapping[str, str]] = {
-    "dashboard_element": {
-        "image_id": "an uploaded image, which is in no body",
-    }
+    "dashboard_element": {"image_id": "an uploaded image, which is in no body"}
 }
 #: What the server works out itself.
 READ_ONLY: Mapping[str, frozenset[str]] = {

@@ -37,10 +37,7 @@ class Stamp:
 
     def as_dict(self) -> dict[str, Any]:
         """Its JSON form."""
-        return {
-            "authority": self.authority,
-            "response": base64.b64encode(self.response).decode(),
-        }
+        return {"authority": self.authority, "response": base64.b64encode(self.response).decode()}
 
 
 def check_authority(authority: str) -> None:
