@@ -22,9 +22,9 @@ from headrace.cli.server import api_for_run
 from headrace.cli.server.run import say_on_stderr
 from headrace.coverage import Range
 from headrace.errors import ConfigurationError, HeadraceError
-from headrace.exchange.products import canonical_product, canonical_products
 from headrace.lake.names import exchange_prefix, location_digest
 from headrace.leases import LeaseHeld, open_leases
+from headrace.products.listing import canonical_product, canonical_products
 from headrace.pull.checkpoints import Checkpoint
 from headrace.pull.ledger import EXCHANGE
 from headrace.pull.product_leases import ProductLeases

@@ -18,7 +18,6 @@ from headrace.cli.common import LakeOption, print_json, table_of
 from headrace.cli.places import opened_store, place_of_quotas
 from headrace.errors import ConfigurationError
 from headrace.exchange.client import ExchangeClient, ProductInfo
-from headrace.exchange.products import canonical_products
 from headrace.lake.names import product_prefix
 from headrace.leases import open_leases
 from headrace.logs.redaction import safe_text
@@ -30,6 +29,7 @@ from headrace.products.listing import (
     ListedProduct,
     NamedSet,
     ProductList,
+    canonical_products,
     checked_pattern,
     doubt,
     matching,

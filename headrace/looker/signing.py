@@ -21,9 +21,9 @@ from headrace.lake.exceptions import ObjectMissing
 from headrace.lake.store import Store
 from headrace.looker.exceptions import SnapshotDamaged
 from headrace.looker.snapshots import FOLDER, Snapshot, fetch_part, list_names, manifest_key, parse
-from headrace.manifests.chain import Link, Open, Seal, SignedChain
+from headrace.manifests.chain import Open, Seal, SignedChain
 from headrace.manifests.exceptions import ManifestDamaged, NotSigned
-from headrace.manifests.statement import as_payload, from_payload
+from headrace.manifests.statement import as_payload
 from headrace.stopping import STOP, StopEvent
 
 PREFIX = f"{FOLDER}manifests/"
@@ -97,7 +97,7 @@ class SnapshotSigning:
             StoreError: the store failed.
         """
         link = self.chain.last()
-        return self._inventory(link) if link else None
+        return self.chain.stated(link, Inventory) if link else None
 
     def sign(
         self, seal: Seal, now: datetime, *, removed: Collection[str] = (), accept: str = ""
@@ -144,7 +144,7 @@ class SnapshotSigning:
                 )
             )
 
-        return self._inventory(self.chain.append(make, seal))
+        return self.chain.stated(self.chain.append(make, seal), Inventory)
 
     def differences(self, *, stop: StopEvent = STOP) -> Iterator[Difference]:
         """What is not as the last statement says; every part is read.
@@ -194,12 +194,6 @@ class SnapshotSigning:
                 continue  # deleted since it was listed
             found[name] = _stated(snapshot, digest)
         return found
-
-    def _inventory(self, link: Link) -> Inventory:
-        try:
-            return from_payload(link.payload, Inventory)
-        except msgspec.ValidationError as error:
-            raise ManifestDamaged(self.store.place(link.key), str(error)) from error
 
 
 def _read(store: Store, name: str) -> tuple[Snapshot, str]:

@@ -15,6 +15,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from headrace.evidence.exceptions import BadStatement
 from headrace.evidence.keys import KeyList, SigningKey
 from headrace.evidence.statements import read_envelope
@@ -27,6 +29,7 @@ from headrace.manifests.exceptions import (
     ManifestsContended,
     ManifestTooNew,
 )
+from headrace.manifests.statement import Statement, from_payload
 
 _NAME = re.compile(r"([0-9]{9,18})\.json")
 _TRIES = 20
@@ -124,6 +127,17 @@ class SignedChain:
         if payload.get("sequence") != sequence:
             raise ManifestDamaged(place, f"it has the number {payload.get('sequence')}")
         return Link(sequence, key, hashlib.sha256(content).hexdigest(), payload)
+
+    def stated(self, link: Link, kind: type[Statement]) -> Statement:
+        """What a link states.
+
+        Raises:
+            ManifestDamaged: it lacks a field, or has another value in it.
+        """
+        try:
+            return from_payload(link.payload, kind)
+        except msgspec.ValidationError as error:
+            raise ManifestDamaged(self.store.place(link.key), str(error)) from error
 
     def append(self, make: Callable[[int, str | None], dict[str, Any]], seal: Seal) -> Link:
         """Put a statement at the end; durable when it returns.

@@ -30,10 +30,8 @@ from headrace.manifests.statement import (
     Manifest,
     PartList,
     Position,
-    Statement,
     as_payload,
     encode_lists,
-    from_payload,
 )
 
 HEADS = f"{MANIFESTS_PREFIX}heads/"
@@ -178,7 +176,7 @@ class LakeManifests:
         link = self.heads.last()
         if link is None:
             return None
-        head = _statement(self.heads, link, LakeHead)
+        head = self.heads.stated(link, LakeHead)
         wanted = (self.exchange, product)
         return next((e for e in head.products if (e.exchange, e.product) == wanted), None)
 
@@ -192,7 +190,7 @@ class LakeManifests:
             raise ManifestDamaged(place, "the lake's last head gives another digest of it")
 
     def _stated(self, chain: SignedChain, link: Link) -> Stated:
-        manifest = _statement(chain, link, Manifest)
+        manifest = chain.stated(link, Manifest)
         if (manifest.exchange, manifest.product) != (self.exchange, _product_of(chain)):
             place = self.store.place(link.key)
             raise ManifestDamaged(place, f"it is of {manifest.exchange} {manifest.product}")
@@ -220,10 +218,3 @@ def _list_key(chain: SignedChain, sha256: str) -> str:
 
 def _product_of(chain: SignedChain) -> str | None:
     return product_of_folder(chain.prefix.rstrip("/").rpartition("/")[2])
-
-
-def _statement(chain: SignedChain, link: Link, kind: type[Statement]) -> Statement:
-    try:
-        return from_payload(link.payload, kind)
-    except msgspec.ValidationError as error:
-        raise ManifestDamaged(chain.store.place(link.key), str(error)) from error

@@ -15,11 +15,18 @@ from pydantic import Field, field_validator, model_validator
 
 from headrace.amounts import counted
 from headrace.errors import ConfigurationError, PlaceError
-from headrace.exchange.products import canonical_product, canonical_products
 from headrace.lake.exceptions import LakeUnusable, StoreError
 from headrace.lake.store import Store, stored_products
 from headrace.paths import user_path
-from headrace.products.listing import NamedSet, ProductList, checked_pattern, matching, some
+from headrace.products.listing import (
+    NamedSet,
+    ProductList,
+    canonical_product,
+    canonical_products,
+    checked_pattern,
+    matching,
+    some,
+)
 from headrace.run.parameters import Form, Parameters, about
 
 Product = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]

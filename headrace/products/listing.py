@@ -18,7 +18,6 @@ import msgspec
 
 from headrace.amounts import counted
 from headrace.errors import ConfigurationError, StateError
-from headrace.exchange.products import canonical_product
 
 if TYPE_CHECKING:
     from headrace.exchange.client import ProductInfo
@@ -26,6 +25,10 @@ if TYPE_CHECKING:
 LIST_VERSION = 1
 
 _SHOWN = 10
+
+#: What exchanges use in product ids (BTC-USD, 1INCH-USD, XBT.F, BTC_USD), and the lake in paths:
+#: nothing that could become a path or a query.
+_PRODUCT = re.compile(r"[A-Z0-9][A-Z0-9._-]{0,63}")
 
 ONLINE, DELISTED, ADDED, REMOVED = "online", "delisted", "added", "removed"
 
@@ -284,3 +287,28 @@ def doubt(before: ProductList, after: ProductList, listed: Sequence[ProductInfo]
     if len(gone) > max(1, len(were) // 2):
         return f"{after.source} lists {len(gone):,} of {counted(len(were), 'product')} no longer"
     return ""
+
+
+def canonical_product(text: str) -> str:
+    """The one spelling of a product id: upper case (`btc-usd` and `BTC-USD` are one product).
+
+    Raises:
+        ConfigurationError: if the text cannot be a product id.
+    """
+    # Some letters beyond ASCII have capitals within it, and would share a product's name.
+    product = text.upper() if text.isascii() else text
+    if not _PRODUCT.fullmatch(product):
+        raise ConfigurationError(
+            f"{text!r} is no product id",
+            hint="A product id is letters, digits, '-', '_' and '.', for example BTC-USD",
+        )
+    return product
+
+
+def canonical_products(texts: list[str]) -> list[str]:
+    """Canonical ids in the order given, each once.
+
+    Raises:
+        ConfigurationError: if one of them cannot be a product id.
+    """
+    return list(dict.fromkeys(canonical_product(text) for text in texts))

@@ -145,13 +145,7 @@ class Session:
 
     def _acquired_now(self, request: Request) -> Permit:
         while True:
-            given = self._pass(request)
-            permit = None
-            try:
-                permit = self._permit(request, given)
-            finally:
-                if permit is None:
-                    self.breaker.dropped(given)
+            permit = self._permit_or_dropped(request, self._pass(request))
             if permit is not None:
                 return permit
 
@@ -171,6 +165,9 @@ class Session:
         given = self.breaker.ask()
         if not isinstance(given, Pass):
             return given
+        return self._permit_or_dropped(request, given)
+
+    def _permit_or_dropped(self, request: Request, given: Pass) -> Permit | None:
         permit = None
         try:
             permit = self._permit(request, given)

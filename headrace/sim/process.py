@@ -14,6 +14,8 @@ from http.client import HTTPConnection
 from typing import IO, Any, Generic, Self
 from urllib.parse import urlsplit
 
+from pydantic import BaseModel
+
 from headrace.sim.arrivals import About, Arrival
 from headrace.sim.exceptions import ControlError, ServerStartError
 from headrace.sim.faults import F
@@ -35,7 +37,7 @@ class ChildServer(Generic[F]):
 
     Args:
         kind: `exchange`, `keyed-exchange` or `looker`, as `headrace.sim.__main__` takes it.
-        settings: the line of JSON.
+        settings: of the simulation.
         fault_class: what faults are; text is read by its `parse`.
         subject: what arrivals are about, made from its fields.
         cpu: pin the child to this core, where the system can.
@@ -47,16 +49,16 @@ class ChildServer(Generic[F]):
     def __init__(
         self,
         kind: str,
-        settings: str,
-        *,
+        settings: BaseModel,
         fault_class: type[F],
         subject: Callable[..., About],
-        cpu: int | None = None,
+        *,
+        cpu: int | None,
     ) -> None:
         self._kind = kind
         self._fault_class = fault_class
         self._subject = subject
-        self._settings = settings
+        self._settings = settings.model_dump_json()
         self._cpu = cpu
         self._child: subprocess.Popen[bytes] | None = None
         self._errors: IO[bytes] | None = None

@@ -224,9 +224,7 @@ class SimulatedExchangeProcess(ChildServer[Fault]):
         **settings: Any,
     ) -> None:
         self.settings = ExchangeSettings.of(*products, now=now, **settings)
-        super().__init__(
-            "exchange", self.settings.model_dump_json(), fault_class=Fault, subject=Subject, cpu=cpu
-        )
+        super().__init__("exchange", self.settings, Fault, Subject, cpu=cpu)
 
     def history(self, product: str) -> History:
         """The truth about a product, computed here."""

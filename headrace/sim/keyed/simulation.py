@@ -280,13 +280,7 @@ class SimulatedKeyedExchangeProcess(ChildServer[KeyedFault]):
 
     def __init__(self, *, cpu: int | None = None, **settings: Any) -> None:
         self.settings = KeyedSettings.of(**settings)
-        super().__init__(
-            "keyed-exchange",
-            self.settings.model_dump_json(),
-            fault_class=KeyedFault,
-            subject=KeyedSubject,
-            cpu=cpu,
-        )
+        super().__init__("keyed-exchange", self.settings, KeyedFault, KeyedSubject, cpu=cpu)
 
     def key_stats(self) -> list[KeyCounts]:
         """Counts by key, in the order of the settings."""

@@ -234,13 +234,7 @@ class SimulatedLookerProcess(ChildServer[LookerFault]):
 
     def __init__(self, *, cpu: int | None = None, **settings: Any) -> None:
         self.settings = LookerSettings.of(**settings)
-        super().__init__(
-            "looker",
-            self.settings.model_dump_json(),
-            fault_class=LookerFault,
-            subject=LookerSubject,
-            cpu=cpu,
-        )
+        super().__init__("looker", self.settings, LookerFault, LookerSubject, cpu=cpu)
         #: What is generated; changes made over the wire are not in it.
         self.library = Library(self.settings)
 

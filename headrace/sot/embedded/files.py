@@ -1,4 +1,4 @@
-"""The files of a store: its manifest, and how volumes and their tips are written whole.
+"""The files of a store: its manifest, volumes and their tips written whole, tiles of its trees.
 
 `store.json` says what a folder of volumes is, decided when it is made and never changed.
 
@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import re
 import secrets
+import struct
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -164,9 +165,7 @@ def load_or_make(folder: Path, volumes: int) -> StoreManifest:
     except NotADirectoryError as error:
         raise StoreMisconfigured(str(folder), "it is not a folder") from error
     except OSError as error:
-        raise StoreUnavailable(
-            str(folder), "opening the store", error.strerror or str(error)
-        ) from error
+        raise unavailable(folder, "opening the store", error) from error
 
 
 def load(folder: Path) -> StoreManifest | None:
@@ -182,9 +181,7 @@ def load(folder: Path) -> StoreManifest | None:
         _refuse_orphans(folder, path)
         return None
     except OSError as error:
-        raise StoreUnavailable(
-            str(folder), "opening the store", error.strerror or str(error)
-        ) from error
+        raise unavailable(folder, "opening the store", error) from error
 
 
 def _make(folder: Path, path: Path, volumes: int) -> None:
@@ -273,3 +270,71 @@ def store_id(folder: Path) -> str:
 
 def _damaged(path: Path, reason: str) -> DamagedLog:
     return DamagedLog(str(path), reason, hint="Put the file back from a copy of the store")
+
+
+TILE_FOLDER: Final = "tree"
+_PLACE: Final = struct.Struct("<IBQ")
+_TILE: Final = struct.Struct("<32sQ")
+
+
+class TileFiles:
+    """The files `tree/SYMBOL.LEVEL` of a store: one per symbol and level, each tile at its place.
+
+    A file has no header: 40 bytes per tile, the hash and an XXH3-64 over symbol, level, number and
+    hash. What was never written, or torn by a loss of power, fails that check and counts as
+    missing. Writers need no lock: there is only one right content for each place.
+
+    Args:
+        folder: made with the first tile.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def read(self, symbol_id: int, level: int, first: int, count: int) -> list[bytes | None]:
+        """See `SotStore.read_tiles`."""
+        path = self._path(symbol_id, level)
+        try:
+            with path.open("rb", buffering=0) as file:
+                stored = os.pread(file.fileno(), count * _TILE.size, first * _TILE.size)
+        except FileNotFoundError:
+            return [None] * count
+        except OSError as error:
+            raise unavailable(path, "reading", error) from error
+        found: list[bytes | None] = [None] * count
+        for place in range(len(stored) // _TILE.size):
+            tile, check = _TILE.unpack_from(stored, place * _TILE.size)
+            if check == _tile_check(symbol_id, level, first + place, tile):
+                found[place] = tile
+        return found
+
+    def write(self, symbol_id: int, level: int, number: int, tile: bytes) -> None:
+        """See `SotStore.write_tile`."""
+        path = self._path(symbol_id, level)
+        stored = _TILE.pack(tile, _tile_check(symbol_id, level, number, tile))
+        flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
+        try:
+            try:
+                descriptor = os.open(path, flags, 0o600)
+            except FileNotFoundError:
+                self._folder.mkdir(mode=0o700, exist_ok=True)
+                descriptor = os.open(path, flags, 0o600)
+            try:
+                os.pwrite(descriptor, stored, number * _TILE.size)
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise unavailable(path, "writing", error) from error
+
+    def _path(self, symbol_id: int, level: int) -> Path:
+        return self._folder / f"{symbol_id:010d}.{level}"
+
+
+def _tile_check(symbol_id: int, level: int, number: int, tile: bytes) -> int:
+    check: int = xxh3_64_intdigest(_PLACE.pack(symbol_id, level, number) + tile)
+    return check
+
+
+def unavailable(path: Path, action: str, error: OSError) -> StoreUnavailable:
+    """What the system says of a file or folder, as an error of the store."""
+    return StoreUnavailable(str(path), action, error.strerror or str(error))

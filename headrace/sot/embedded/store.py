@@ -24,15 +24,17 @@ from headrace.sot.embedded.entries import (
 from headrace.sot.embedded.files import (
     DEFAULT_VOLUMES,
     FILE_NAME,
+    TILE_FOLDER,
+    TileFiles,
     list_volumes,
     load,
     load_or_make,
     store_id,
+    unavailable,
 )
 from headrace.sot.embedded.index import SymbolIndex, block_entry, check_batches, claim_entry
-from headrace.sot.embedded.tiles import TILE_FOLDER, TileFiles
 from headrace.sot.embedded.volume import Volume
-from headrace.sot.exceptions import DamagedLog, StoreMisconfigured, StoreUnavailable
+from headrace.sot.exceptions import DamagedLog, StoreMisconfigured
 from headrace.sot.store import Answer, Batch, BatchLimits, Block, Head, Outcome, Parked, by_symbol
 
 #: Larger blocks share an fsync among more records; one is decompressed to read any of its records.
@@ -352,8 +354,7 @@ class EmbeddedStore:
         try:
             numbers = {number for number, _ in list_volumes(self._folder)}
         except OSError as error:
-            reason = error.strerror or str(error)
-            raise StoreUnavailable(str(self._folder), "listing its volumes", reason) from error
+            raise unavailable(self._folder, "listing its volumes", error) from error
         return sorted(number for number in numbers if number < self.volumes)
 
     def _note_torn(self, torn: TornTail) -> None:
@@ -382,8 +383,7 @@ class Looks:
             except DamagedLog as error:
                 damage = damage or error
             except OSError as error:
-                reason = error.strerror or str(error)
-                raise StoreUnavailable(str(volume.path), "reading", reason) from error
+                raise unavailable(volume.path, "reading", error) from error
             for index in volume.symbols.values():
                 head = index.head
                 if head is not None and known.get(head.symbol_id) != head.position:

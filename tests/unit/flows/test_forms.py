@@ -14,7 +14,7 @@ from prefect.utilities.callables import parameter_schema
 from prefect.utilities.schema_tools.validation import is_valid_schema, validate
 
 from headrace.errors import ConfigurationError
-from headrace.exchange.products import canonical_products
+from headrace.products.listing import canonical_products
 from headrace.pull.request import parse_moment, parse_span
 from headrace.quota import parse_rates
 from headrace.wire.transport import check_base_url
