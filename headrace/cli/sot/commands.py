@@ -15,7 +15,7 @@ from headrace.cli.common import Json, print_json, table_of
 from headrace.cli.evidence import KeyOption, key_at
 from headrace.cli.exit_codes import Exit
 from headrace.cli.options import pipeline_command
-from headrace.cli.places import StoreOption, SymbolsOption, opened_log
+from headrace.cli.sot.stores import StoreOption, SymbolsOption, opened
 from headrace.errors import ConfigurationError
 from headrace.evidence.keys import signing_key
 from headrace.extras import require
@@ -174,7 +174,7 @@ def head(
     if signed:
         _print_signed_head(store, symbols, key)
         return
-    with opened_log(store) as log:
+    with opened(store) as log:
         known = log.symbols()
         if absent := sorted(set(symbols or []) - set(known)):
             raise ConfigurationError(f"the log in {log.location} has no symbol {absent[0]}")
@@ -201,7 +201,7 @@ def _print_signed_head(store: str, symbols: list[int] | None, key: str) -> None:
         raise ConfigurationError("a signed head is over all symbols", hint="Leave out --symbols")
     with key_at(key) as place:
         signing = signing_key(place)
-    with opened_log(store) as log:
+    with opened(store) as log:
         typer.echo(sign_head(log, signing, now=datetime.now(UTC)).as_line(), nl=False)
 
 

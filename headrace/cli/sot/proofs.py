@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from headrace.cli.common import print_json
-from headrace.cli.places import StoreOption, opened_log
+from headrace.cli.sot.stores import StoreOption, opened
 from headrace.errors import ConfigurationError
 from headrace.sot.exceptions import DamagedLog
 from headrace.sot.record import U32_MAX, U64_MAX
@@ -52,7 +52,7 @@ def prove(
         )
     if seq is None and (head is not None or record):
         raise ConfigurationError("--head and --record go with a record", hint="Name its SEQ")
-    with opened_log(store) as log:
+    with opened(store) as log:
         if seq is None:
             tree = SymbolTree(log, symbol)
             grows = tree.consistency(from_size or 0, to_size)

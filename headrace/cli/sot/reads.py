@@ -12,7 +12,7 @@ import msgspec
 import typer
 
 from headrace.cli.exit_codes import Exit
-from headrace.cli.places import StoreOption, SymbolsOption, opened_log
+from headrace.cli.sot.stores import StoreOption, SymbolsOption, opened
 from headrace.errors import ConfigurationError
 from headrace.signals import stop_on_signals
 from headrace.sot.cursor import CursorUnusable, load_cursor, save_cursor
@@ -43,7 +43,7 @@ def get(
 
     Exit code 2: the log does not have all of them; 4: a record is damaged, and is named.
     """
-    with opened_log(store) as log:
+    with opened(store) as log:
         first, last = _range(seq)
         if last is None:
             last = head_of(log, symbol).position.next_seq - 1
@@ -82,7 +82,7 @@ def tail(
     """
     if cursor is not None and not cursor.absolute().parent.is_dir():
         raise CursorUnusable(str(cursor), "its folder does not exist")
-    with opened_log(store) as log, stop_on_signals() as stop:
+    with opened(store) as log, stop_on_signals() as stop:
         reader = Tail(
             log,
             load_cursor(cursor) if cursor else None,
