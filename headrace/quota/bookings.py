@@ -28,7 +28,7 @@ from headrace.quota.clock import MS, NS, Clock
 from headrace.quota.config import QuotaConfig
 from headrace.quota.exceptions import QuotaUnavailable
 from headrace.quota.lanes import FIXED, MAX_PASSES, NONE_WAITING, Lane, Waiting, find_passable
-from headrace.quota.register import FORGET, TABLES, VERSION, Register
+from headrace.quota.register import FORGET, TABLES, VERSION, Register, State
 from headrace.quota.server_outage import patiently
 from headrace.quota.slot import Slot
 from headrace.quota.status import BookStatus
@@ -40,6 +40,8 @@ log = logging.getLogger(__name__)
 P = ParamSpec("P")
 T = TypeVar("T")
 
+#: A booking that an answer has shown to be too early by less than this leaves nevertheless.
+_MOVED = MS // 2
 _INSERT = "INSERT INTO slots VALUES (?, ?, ?, 0, ?, ?, ?, ?)"
 _SETTLE = "UPDATE slots SET until = ?, settled = 1 WHERE seq = ? AND until > 0"
 # Less what every window is stretched by, since nothing of that is needed once an arrival is known.
@@ -96,6 +98,7 @@ class SlotBook:
         # third, and each reserves a guard. Looked at again within less than a window, it is worked
         # out from what has left before the next one is booked upon it: so guards never add up.
         self.relook = self.shortest - min(3 * self.guard, self.shortest // 2)
+        self._anchored = config.buffer is None and config.anchor_cap_ms > 0
         self.slowdown = 1.0
         self.buffer = 0
         self._mutex = threading.Lock()
@@ -153,11 +156,15 @@ class SlotBook:
         """Ask, when the moment has come, whether the booking still holds it.
 
         Returns:
-            The slot that it holds now (a later one if it was passed), or None when the booking
-            is void: the server asked for a pause, or the quota was reset.
+            The slot that it holds now (a later one if it was passed, or if an answer has shown
+            since that the server counted an earlier request later), or None when the booking is
+            void: the server asked for a pause, or the quota was reset.
         """
         with self._mutex:
-            return self._file.look(self._confirm, slot)
+            held, allowed = self._file.look(self._confirm, slot)
+            if held is not None and held.fixed and not allowed:
+                return self._change(self._tighten, held, True)
+            return held
 
     def delay(self, slot: Slot) -> Slot | None:
         """Move a booking that missed its moment to now, or to when a slow server has answered.
@@ -419,12 +426,24 @@ class SlotBook:
         connection.execute(_RESET, (at, until, passes, first, held.seq))
         return held._replace(at=at, until=until, tight=fix or tight, fixed=fix)
 
-    def _confirm(self, connection: sqlite3.Connection, slot: Slot) -> Slot | None:
+    def _confirm(self, connection: sqlite3.Connection, slot: Slot) -> tuple[Slot | None, bool]:
         now = self._clock.now()
         held = self._held(connection, slot)
-        if held is None or held.at < self._register.state(connection, now).blocked_until:
-            return None
-        return held._replace(fixed=held.at <= now)
+        state = self._register.state(connection, now)
+        if held is None or held.at < state.blocked_until:
+            return None, False
+        return held._replace(fixed=held.at <= now), self._allowed(connection, held, state)
+
+    def _allowed(self, connection: sqlite3.Connection, held: Slot, state: State) -> bool:
+        """Whether a booking may still leave at its moment, by what is known of those before it.
+
+        They had left when it was made, but were not answered: an answer can move them. Where
+        permits are close together, answers come too late for that, and the look is not worth it.
+        """
+        if not (self._anchored and self._timing.sparse):
+            return True
+        at, _ = self._timing.booked_slot(connection, held.at, state, held.seq, held.weight)
+        return at <= held.at + _MOVED
 
     def _delay(self, connection: sqlite3.Connection, slot: Slot) -> Slot | None:
         held = self._held(connection, slot)

@@ -73,6 +73,7 @@ def boot_id() -> str:
         return f"booted-{round(psutil.boot_time() / 60)}"
 
 
+#: Of the shortest round trip, the part that all requests have in common at least.
 _SHARE_OF_SHORTEST = 0.8
 #: What the shortest may be shorter than the shortest seen, as a part of the usual excess.
 _MARGIN = 0.2
@@ -110,4 +111,6 @@ class Anchor:
         cap = self._cap
         if self._usual_excess > cap:
             cap = int(cap * (cap / self._usual_excess) ** 3)
-        return sent + min(cap, round_trip - int(_SHARE_OF_SHORTEST * common))
+        # Where answers differ little, the shortest is known well, and all of it is common.
+        known = common - min((1 - _SHARE_OF_SHORTEST) * common, self._usual_excess)
+        return sent + min(cap, round_trip - int(known))

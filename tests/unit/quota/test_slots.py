@@ -249,6 +249,24 @@ def test_a_slot_whose_moment_has_come_is_not_taken_from_its_holder(
     assert backfill.confirm(waiting) == waiting._replace(fixed=True)
 
 
+@pytest.mark.parametrize(("cap_ms", "moves"), [(150, True), (0, False)])
+def test_a_booking_leaves_later_where_an_answer_shows_that_one_before_arrived_late(
+    open_book: Open, clock: Any, cap_ms: float, moves: bool
+) -> None:
+    book = open_book("1/s", anchor_cap_ms=cap_ms)
+    first = left(book, clock.at)
+    waiting = taken(book)
+    assert waiting.tight
+    clock.advance(0.6)
+    book.settle(first, first.at + 100 * MS)
+    book.flush()
+    clock.at = waiting.at
+    held = book.confirm(waiting)
+    assert held is not None
+    assert held.fixed
+    assert held.at == waiting.at + (100 * MS if moves else 0)
+
+
 def test_no_caller_is_overtaken_for_ever(open_book: Open, clock: Any) -> None:
     backfill, ingest = open_book("1/s"), open_book("1/s")
     left(backfill, clock.at)
