@@ -37,18 +37,16 @@ class Exchange(Block):
         "```\nthen `headrace backfill BTC-USD --base-url block:mine`"
     )
 
-    base_url: str = Field(
-        default="https://api.exchange.coinbase.com", description="Address of the API."
-    )
-    key: SecretStr | None = Field(default=None, description="API key; empty for public access.")
-    secret: SecretStr | None = Field(default=None, description="Its secret, base64 text.")
-    passphrase: SecretStr | None = Field(default=None, description="Its passphrase.")
+    base_url: str = Field("https://api.exchange.coinbase.com", description="Address of the API.")
+    key: SecretStr | None = Field(None, description="API key; empty for public access.")
+    secret: SecretStr | None = Field(None, description="Its secret, base64 text.")
+    passphrase: SecretStr | None = Field(None, description="Its passphrase.")
     more_keys: list[ExchangeKey] = Field(
-        default=[], description="More keys, over which requests are spread beside the first."
+        [], description="More keys, over which requests are spread beside the first."
     )
-    connect_timeout_s: float = Field(default=10.0, gt=0, description="Seconds to connect.")
-    read_timeout_s: float = Field(default=30.0, gt=0, description="Seconds of silence allowed.")
-    total_timeout_s: float = Field(default=60.0, gt=0, description="Seconds for a whole request.")
+    connect_timeout_s: float = Field(10.0, gt=0, description="Seconds to connect.")
+    read_timeout_s: float = Field(30.0, gt=0, description="Seconds of silence allowed.")
+    total_timeout_s: float = Field(60.0, gt=0, description="Seconds for a whole request.")
 
     def credentials(self) -> list[Credentials]:
         """The keys to sign with; none for public access.

@@ -30,36 +30,30 @@ class Lake(Block):
 
     location: str = Field(description="A folder, or s3://bucket/prefix.")
     endpoint_url: str | None = Field(
-        default=None, description="Address of an S3-compatible store; empty for AWS."
+        None, description="Address of an S3-compatible store; empty for AWS."
     )
-    region: str | None = Field(default=None, description="AWS region; empty for boto3's own.")
+    region: str | None = Field(None, description="AWS region; empty for boto3's own.")
     access_key_id: str | None = Field(
-        default=None, description="Access key; empty for boto3's usual chain."
+        None, description="Access key; empty for boto3's usual chain."
     )
-    secret_access_key: SecretStr | None = Field(default=None, description="Its secret.")
-    session_token: SecretStr | None = Field(
-        default=None, description="Session token of temporary keys."
-    )
-    profile: str | None = Field(
-        default=None, description="Profile of ~/.aws; empty for AWS_PROFILE."
-    )
+    secret_access_key: SecretStr | None = Field(None, description="Its secret.")
+    session_token: SecretStr | None = Field(None, description="Session token of temporary keys.")
+    profile: str | None = Field(None, description="Profile of ~/.aws; empty for AWS_PROFILE.")
     aws_credentials: str | None = Field(
-        default=None,
+        None,
         description="Name of an AWS Credentials block (prefect-aws) in place of keys and profile.",
     )
     server_side_encryption: Encryption | None = Field(
-        default=None, description="What every object is stored with, for buckets that demand it."
+        None, description="What every object is stored with, for buckets that demand it."
     )
     kms_key_id: str | None = Field(
-        default=None, description="KMS key that encrypts; empty for the bucket's own."
+        None, description="KMS key that encrypts; empty for the bucket's own."
     )
     addressing_style: AddressingStyle = Field(
-        default="auto",
-        description="Bucket in the path or in the host name; auto is path with an endpoint.",
+        "auto", description="Bucket in the path or in the host name; auto is path with an endpoint."
     )
     checksums: Literal["when_supported", "when_required"] = Field(
-        default="when_supported",
-        description="when_required for stores that refuse checksum headers.",
+        "when_supported", description="when_required for stores that refuse checksum headers."
     )
 
     def open(self, stop: StopEvent = STOP) -> OpenLake:

@@ -32,15 +32,15 @@ class Looker(Block):
     base_url: str = Field(description="Address of the instance, with the port of its API.")
     client_id: str = Field(description="Client id of an API key.")
     client_secret: SecretStr = Field(description="Its secret.")
-    verify_ssl: bool = Field(default=True, description="Whether its certificate must be good.")
+    verify_ssl: bool = Field(True, description="Whether its certificate must be good.")
     connect_timeout_s: float = Field(
-        default=DEFAULT_TIMEOUTS.connect_s, gt=0, description="Seconds to connect."
+        DEFAULT_TIMEOUTS.connect_s, gt=0, description="Seconds to connect."
     )
     read_timeout_s: float = Field(
-        default=DEFAULT_TIMEOUTS.read_s, gt=0, description="Seconds of silence allowed."
+        DEFAULT_TIMEOUTS.read_s, gt=0, description="Seconds of silence allowed."
     )
     total_timeout_s: float = Field(
-        default=DEFAULT_TIMEOUTS.total_s, gt=0, description="Seconds for a whole request."
+        DEFAULT_TIMEOUTS.total_s, gt=0, description="Seconds for a whole request."
     )
 
     def connection(self) -> LookerConnection:

@@ -32,30 +32,26 @@ class Quota(Block):
         "then `headrace backfill BTC-USD --rate block:signed`"
     )
 
-    rates: str = Field(
-        default="10/s", description="For example 15/s, or 10/s,100/m; none lifts the quota."
-    )
+    rates: str = Field("10/s", description="For example 15/s, or 10/s,100/m; none lifts the quota.")
     burst: int | None = Field(
-        default=None, ge=1, description="Permits at once; empty for half a window, the rest spread."
+        None, ge=1, description="Permits at once; empty for half a window, the rest spread."
     )
     anchor_cap_ms: float = Field(
-        default=150.0,
+        150.0,
         ge=0,
         description="How far a slow answer may move its slot, since servers count arrivals; 0 off.",
     )
     location: SecretStr | None = Field(
-        default=None,
+        None,
         description="Where it lives: redis://:PASSWORD@HOST:6379/0, rediss://... or "
         "postgres://USER:PASSWORD@HOST/DATABASE; empty for HEADRACE_QUOTA, or this machine.",
     )
-    margin_ms: float = Field(
-        default=2.0, ge=0, description="By how much every window is stretched."
-    )
+    margin_ms: float = Field(2.0, ge=0, description="By how much every window is stretched.")
     breaker_failures: int = Field(
-        default=5, ge=1, description="Consecutive server failures that open the breaker."
+        5, ge=1, description="Consecutive server failures that open the breaker."
     )
     breaker_cooldown_s: float = Field(
-        default=300.0, gt=0, description="First pause of the breaker, in seconds; it grows."
+        300.0, gt=0, description="First pause of the breaker, in seconds; it grows."
     )
 
     def server(self) -> QuotaServer | None:

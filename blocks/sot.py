@@ -31,8 +31,8 @@ class SotStoreBlock(Block):
     )
 
     location: str = Field(description="A folder, or cql://HOST[,HOST...][:PORT]/KEYSPACE.")
-    username: str | None = Field(default=None, description="For a cluster that asks for one.")
-    password: SecretStr | None = Field(default=None, description="Its password.")
+    username: str | None = Field(None, description="For a cluster that asks for one.")
+    password: SecretStr | None = Field(None, description="Its password.")
 
     def open(self, *, create: bool = True) -> SotStore:
         """The store.

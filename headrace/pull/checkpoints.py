@@ -48,11 +48,11 @@ class Checkpoint(BaseModel, frozen=True, extra="forbid"):
     covered: tuple[Range, ...] = ()
     holes: tuple[Range, ...] = ()
     failed: tuple[Range, ...] = ()
-    rows: int = Field(default=0, ge=0)
-    first: int = Field(default=0, ge=0)
-    watermark: int = Field(default=0, ge=0)
-    newest: int = Field(default=0, ge=0)
-    ingest_from: int = Field(default=0, ge=0)
+    rows: int = Field(0, ge=0)
+    first: int = Field(0, ge=0)
+    watermark: int = Field(0, ge=0)
+    newest: int = Field(0, ge=0)
+    ingest_from: int = Field(0, ge=0)
     fencing_token: int = 0
     run_id: str = ""
     updated_at: datetime

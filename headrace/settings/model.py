@@ -52,109 +52,101 @@ class Settings(BaseSettings):
         description="State: the managed Prefect server, quotas, leases. One per user, so that two "
         "project folders share one quota.",
     )
-    lake: str = Field(default="data/lake", description="The lake: a folder, or s3://bucket/prefix.")
+    lake: str = Field("data/lake", description="The lake: a folder, or s3://bucket/prefix.")
     coinbase_url: str = Field(
-        default="https://api.exchange.coinbase.com", description="Base URL of the exchange."
+        "https://api.exchange.coinbase.com", description="Base URL of the exchange."
     )
     rate: str = Field(
-        default="10/s", description="What the exchange allows: 15/s, or 10/s,100/m; none lifts it."
+        "10/s", description="What the exchange allows: 15/s, or 10/s,100/m; none lifts it."
     )
     quota: SecretStr = Field(
-        default=SecretStr(""),
+        SecretStr(""),
         description="Where quotas and breakers live: empty for files in the state folder; to share "
         "them between machines, redis://:PASSWORD@HOST:6379/0, rediss://... for TLS, "
         "postgres://USER:PASSWORD@HOST/DATABASE, or block:NAME.",
     )
     leases: str = Field(
-        default="",
+        "",
         description="Where leases live: empty for a file in the state folder; to share them, "
         "postgres://USER:PASSWORD@HOST/DATABASE, s3://BUCKET/PREFIX (say, that of the lake) or "
         "dynamodb://TABLE?region=REGION.",
     )
     lease_ttl_s: Seconds = Field(
-        default=60.0, description="Seconds after which a silent holder of a lease is gone."
+        60.0, description="Seconds after which a silent holder of a lease is gone."
     )
     breaker_cooldown_s: Seconds = Field(
-        default=300.0, description="First pause of the circuit breaker, in seconds."
+        300.0, description="First pause of the circuit breaker, in seconds."
     )
     log_format: Literal["human", "json"] = Field(
-        default="human", description="Log lines for people, or one JSON object a line."
+        "human", description="Log lines for people, or one JSON object a line."
     )
     log_level: Literal["", "debug", "info", "warning", "error"] = Field(
-        default="",
+        "",
         description="From which level on lines are written; empty: info in JSON and in Prefect's "
         "UI, warning on a terminal, where bars show the rest.",
     )
     metrics: str = Field(
-        default="none",
+        "none",
         description="Where metrics go: none, prometheus:FILE.prom, cloudwatch:NAMESPACE or "
         "otlp:URL.",
     )
     metrics_products: Annotated[int, Field(ge=0, le=200)] = Field(
-        default=20, description="Products with series of their own; all others are one."
+        20, description="Products with series of their own; all others are one."
     )
 
     s3_server_side_encryption: Literal["", "AES256", "aws:kms", "aws:kms:dsse"] = Field(
-        default="", description="What every object is stored with, for buckets that demand it."
+        "", description="What every object is stored with, for buckets that demand it."
     )
     s3_kms_key_id: str = Field(
-        default="", description="Which KMS key encrypts; empty for the bucket's own."
+        "", description="Which KMS key encrypts; empty for the bucket's own."
     )
     s3_addressing_style: Literal["auto", "path", "virtual"] = Field(
-        default="auto",
-        description="Where the bucket's name stands; auto is path where an endpoint is set.",
+        "auto", description="Where the bucket's name stands; auto is path where an endpoint is set."
     )
     runner: str = Field(
-        default="threads",
-        description="Where a transform works: threads, dask, or dask:tcp://HOST:8786.",
+        "threads", description="Where a transform works: threads, dask, or dask:tcp://HOST:8786."
     )
     report: str = Field(
-        default="",
+        "",
         description="Where pulls and transforms write the page of their lake; empty for nowhere.",
     )
-    report_url: str = Field(
-        default="", description="Where that page is served, for the link in the UI."
-    )
+    report_url: str = Field("", description="Where that page is served, for the link in the UI.")
     docs_url: str = Field(
-        default="", description="Where this documentation is served, for links in the UI."
+        "", description="Where this documentation is served, for links in the UI."
     )
     looker_rate: str = Field(
-        default="10/s,100/m",
-        description="What the Looker allows: both rates hold at once; none lifts it.",
+        "10/s,100/m", description="What the Looker allows: both rates hold at once; none lifts it."
     )
     looker_vault: str = Field(
-        default="data/looker.sqlite", description="The vault of Looker's content: one SQLite file."
+        "data/looker.sqlite", description="The vault of Looker's content: one SQLite file."
     )
     looker_snapshots: str = Field(
-        default="data/looker-snapshots",
+        "data/looker-snapshots",
         description="Where copies of the vault go: a folder, or s3://bucket/prefix.",
     )
     sot: str = Field(
-        default="data/sot", description="The source-of-truth log: a folder, or cql://HOST/KEYSPACE."
+        "data/sot", description="The source-of-truth log: a folder, or cql://HOST/KEYSPACE."
     )
 
     signing_key: str = Field(
-        default="",
+        "",
         description="The key that signs evidence: a file, or block:NAME; empty for a file in the "
         "state folder.",
     )
     anchors: str = Field(
-        default="",
+        "",
         description="Where signed heads of the log are kept, joined by commas: a file, git:FOLDER, "
         "s3://bucket/prefix.",
     )
     lake_anchors: str = Field(
-        default="",
-        description="Where signed heads of the lake are kept, likewise; a file of its own.",
+        "", description="Where signed heads of the lake are kept, likewise; a file of its own."
     )
-    tsa: str = Field(
-        default="", description="A time-stamp authority (RFC 3161) that stamps signed heads."
-    )
+    tsa: str = Field("", description="A time-stamp authority (RFC 3161) that stamps signed heads.")
     tsa_ca: str = Field(
-        default="", description="Certificates (PEM) of time-stamp authorities that are trusted."
+        "", description="Certificates (PEM) of time-stamp authorities that are trusted."
     )
     api_keys: SecretStr = Field(
-        default=SecretStr(""),
+        SecretStr(""),
         description="API keys that `headrace requests send` signs with, joined by commas.",
     )
 

@@ -34,7 +34,7 @@ class Respond(_Action):
     """Answer with this status and body instead; the body defaults to an error in the API's form."""
 
     kind: Literal["respond"] = "respond"
-    status: int = Field(default=500, ge=200, le=599)
+    status: int = Field(500, ge=200, le=599)
     body: str | None = None
     content_type: str = JSON
     headers: dict[str, str] = Field(default_factory=dict)
@@ -44,7 +44,7 @@ class Html(_Action):
     """Answer with a gateway's HTML page, as outages do: 502, 520, 522, or even 200."""
 
     kind: Literal["html"] = "html"
-    status: int = Field(default=502, ge=200, le=599)
+    status: int = Field(502, ge=200, le=599)
 
 
 class Malformed(_Action):
@@ -59,28 +59,28 @@ class Cut(_Action):
 
     kind: Literal["cut"] = "cut"
     how: Literal["length", "close", "chunked"] = "length"
-    at_byte: int = Field(default=5000, ge=0)
+    at_byte: int = Field(5000, ge=0)
 
 
 class Reset(_Action):
     """Reset the connection after `at_byte` bytes of the answer (0: instead of it)."""
 
     kind: Literal["reset"] = "reset"
-    at_byte: int = Field(default=0, ge=0)
+    at_byte: int = Field(0, ge=0)
 
 
 class Hang(_Action):
     """Say nothing, for `for_s` seconds (default: for ever), then close."""
 
     kind: Literal["hang"] = "hang"
-    for_s: float | None = Field(default=None, ge=0)
+    for_s: float | None = Field(None, ge=0)
 
 
 class Drip(_Action):
     """Send the true answer a byte every `every_s` seconds, from its headers or its body on."""
 
     kind: Literal["drip"] = "drip"
-    every_s: float = Field(default=2.0, ge=0)
+    every_s: float = Field(2.0, ge=0)
     part: Literal["head", "body"] = "body"
 
 
@@ -88,21 +88,21 @@ class Slow(_Action):
     """Answer as always, but only after `s` seconds."""
 
     kind: Literal["slow"] = "slow"
-    s: float = Field(default=5.0, ge=0)
+    s: float = Field(5.0, ge=0)
 
 
 class Stuck(_Action):
     """Serve one page for every cursor: the one below and with id `newest`, or the newest page."""
 
     kind: Literal["stuck"] = "stuck"
-    newest: int | None = Field(default=None, ge=1)
+    newest: int | None = Field(None, ge=1)
 
 
 class Stale(_Action):
     """Serve the first page (no cursor) as it was `behind` ids ago."""
 
     kind: Literal["stale"] = "stale"
-    behind: int = Field(default=50, ge=1)
+    behind: int = Field(50, ge=1)
 
 
 class Empty(_Action):

@@ -37,14 +37,14 @@ class ProductSpec(BaseModel, frozen=True, extra="forbid"):
     """
 
     id: str
-    trades: int = Field(default=10_000, ge=0, lt=1 << 62)
-    first_id: int = Field(default=1, ge=1, lt=1 << 62)
-    density: float = Field(default=1.0, ge=0.002, le=1.0)
-    gaps: float = Field(default=0.0, ge=0.0, le=0.9)
-    price: Decimal = Field(default=Decimal(100), ge=Decimal("1E-8"), le=Decimal(10_000_000))
-    trades_per_s: float = Field(default=10.0, gt=0.0, le=1000.0)
-    growth_per_s: float = Field(default=0.0, ge=0.0, le=1000.0)
-    growth_per_request: int = Field(default=0, ge=0, le=1_000_000)
+    trades: int = Field(10_000, ge=0, lt=1 << 62)
+    first_id: int = Field(1, ge=1, lt=1 << 62)
+    density: float = Field(1.0, ge=0.002, le=1.0)
+    gaps: float = Field(0.0, ge=0.0, le=0.9)
+    price: Decimal = Field(Decimal(100), ge=Decimal("1E-8"), le=Decimal(10_000_000))
+    trades_per_s: float = Field(10.0, gt=0.0, le=1000.0)
+    growth_per_s: float = Field(0.0, ge=0.0, le=1000.0)
+    growth_per_request: int = Field(0, ge=0, le=1_000_000)
     listing: Listing = "online"
 
     @model_validator(mode="before")

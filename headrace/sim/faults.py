@@ -40,10 +40,10 @@ class ScriptedFault(BaseModel, frozen=True, extra="forbid"):
     kinds: ClassVar[Mapping[str, type[BaseModel]]] = {}
 
     action: Any
-    from_call: int = Field(default=1, ge=1)
-    every: int = Field(default=1, ge=1)
-    calls: int | None = Field(default=None, ge=1)
-    probability: float = Field(default=1.0, ge=0.0, le=1.0)
+    from_call: int = Field(1, ge=1)
+    every: int = Field(1, ge=1)
+    calls: int | None = Field(None, ge=1)
+    probability: float = Field(1.0, ge=0.0, le=1.0)
     between_s: tuple[float, float] | None = None
 
     @model_validator(mode="after")

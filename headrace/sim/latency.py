@@ -29,7 +29,7 @@ class _Latency(BaseModel, frozen=True, extra="forbid"):
             (the way there); the rest passes after it.
     """
 
-    inbound: float = Field(default=0.0, ge=0.0, le=1.0)
+    inbound: float = Field(0.0, ge=0.0, le=1.0)
 
     @abstractmethod
     def quantile_s(self, share: float) -> float:
@@ -40,7 +40,7 @@ class Constant(_Latency):
     """Always the same."""
 
     kind: Literal["constant"] = "constant"
-    s: float = Field(default=0.0, ge=0.0)
+    s: float = Field(0.0, ge=0.0)
 
     def quantile_s(self, share: float) -> float:  # noqa: ARG002
         """The one delay there is."""

@@ -57,8 +57,8 @@ class TokenBucket(_Limit):
     """
 
     kind: Literal["bucket"] = "bucket"
-    rate_per_s: float = Field(default=10.0, gt=0)
-    burst: int = Field(default=15, ge=1)
+    rate_per_s: float = Field(10.0, gt=0)
+    burst: int = Field(15, ge=1)
 
     def gauge(self) -> Gauge:
         """A full bucket."""
@@ -75,8 +75,8 @@ class SlidingWindow(_Limit):
     """
 
     kind: Literal["window"] = "window"
-    requests: int = Field(default=10, ge=1)
-    per_s: float = Field(default=1.0, gt=0)
+    requests: int = Field(10, ge=1)
+    per_s: float = Field(1.0, gt=0)
     count_refused: bool = False
 
     def gauge(self) -> Gauge:

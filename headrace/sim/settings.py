@@ -48,8 +48,8 @@ class ExchangeSettings(BaseModel, frozen=True, extra="forbid"):
     faults: tuple[Annotated[Fault, or_text(parse_fault)], ...] = ()
     keys: tuple[ApiKey, ...] = ()
     key_limits: tuple[Limit, ...] = ()
-    clock_ahead_s: float = Field(default=0.0, allow_inf_nan=False)
-    port: int = Field(default=0, ge=0, le=65_535)
+    clock_ahead_s: float = Field(0.0, allow_inf_nan=False)
+    port: int = Field(0, ge=0, le=65_535)
 
     @classmethod
     def of(

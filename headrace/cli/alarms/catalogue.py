@@ -72,10 +72,10 @@ class Alarm:
     name: str
     description: str
     expect: frozenset[str]
-    after: frozenset[str]
-    within: timedelta
     subject: str
     body: str
+    after: frozenset[str] = frozenset()
+    within: timedelta = timedelta(hours=1)
     per: tuple[str, ...] = ("prefect.resource.id",)
     of_our_flows: bool = False
 
@@ -110,7 +110,6 @@ ALARMS = (
         description="No run has brought a product up to its newest trade for {within}.",
         after=frozenset({"headrace.product.up-to-date"}),
         expect=frozenset({"headrace.product.up-to-date"}),
-        within=timedelta(hours=1),
         subject=f"headrace: {_SUBJECT_NAME} is older than {{within}}",
         body=(
             f"{_SUBJECT_NAME} was last complete up to its newest trade at {{{{ event.occurred }}}} "
@@ -122,9 +121,7 @@ ALARMS = (
         key=GAP_FOUND,
         name="headrace: gap found",
         description="An audit found trades missing in the lake; once per product in {within}.",
-        after=frozenset(),
         expect=frozenset({"headrace.product.incomplete"}),
-        within=timedelta(hours=1),
         subject=f"headrace: {_SUBJECT_NAME} has gaps",
         body=(
             f"An audit of {_SUBJECT_NAME} found {{{{ event.payload['missing_ids'] }}}} ids missing "
@@ -138,9 +135,7 @@ ALARMS = (
         name="headrace: check failed",
         description="A check found trades that breach a bound; once per product and kind of breach "
         "in {within}.",
-        after=frozenset(),
         expect=frozenset({"headrace.product.check-failed"}),
-        within=timedelta(hours=1),
         subject=f"headrace: {_SUBJECT_NAME}: {{{{ event.payload['check'] }}}}",
         body=(
             f"A check of {_SUBJECT_NAME} found ({{{{ event.payload['check'] }}}}): "
@@ -153,9 +148,7 @@ ALARMS = (
         key=CHAIN_BROKEN,
         name="headrace: chain broken",
         description="What a log holds is not what was written to it; once per log in {within}.",
-        after=frozenset(),
         expect=frozenset({"headrace.log.chain-broken"}),
-        within=timedelta(hours=1),
         subject=f"headrace: the log in {_SUBJECT_NAME} is damaged",
         body=(
             f"The log in {_SUBJECT_NAME}: {{{{ event.payload['problem'] }}}}. "
@@ -166,9 +159,7 @@ ALARMS = (
         key=RUN_FAILED,
         name="headrace: run failed",
         description="A run failed or its process died; once per flow in {within}.",
-        after=frozenset(),
         expect=frozenset({"prefect.flow-run.Failed", "prefect.flow-run.Crashed"}),
-        within=timedelta(hours=1),
         subject="headrace: {{ flow.name }} failed",
         body=f"{_RUN} failed: {_STATE_MESSAGE}. {_LINK}",
         per=("related:flow:prefect.resource.id",),
@@ -178,9 +169,7 @@ ALARMS = (
         key=RUN_PARTIAL,
         name="headrace: run partial",
         description="A run ended with a part of its work not done; once per flow in {within}.",
-        after=frozenset(),
         expect=frozenset({"prefect.flow-run.Partial"}),
-        within=timedelta(hours=1),
         subject="headrace: {{ flow.name }} is partial",
         body=(
             f"{_RUN} did a part of its work: {_STATE_MESSAGE}. The next run does the rest. {_LINK}"
@@ -230,7 +219,6 @@ ALARMS = (
         description="Answers 429 slowed a quota down, and it was not at full speed for {within}.",
         after=frozenset({"headrace.source.slowed-down"}),
         expect=frozenset({"headrace.source.full-speed"}),
-        within=timedelta(hours=1),
         subject=f"headrace: {_SUBJECT_NAME} has been throttling for {{within}}",
         body=(
             f"The quota of {_SUBJECT_NAME} was slowed down to {{{{ event.payload['percent'] }}}} % "
@@ -243,9 +231,7 @@ ALARMS = (
         key=EXTRACTION_INCOMPLETE,
         name="headrace: extraction incomplete",
         description="Content of a Looker did not come into the vault; once per Looker in {within}.",
-        after=frozenset(),
         expect=frozenset({"headrace.looker.extraction-incomplete"}),
-        within=timedelta(hours=1),
         subject=f"headrace: content of {_SUBJECT_NAME} is missing",
         body=(
             f"Of {_SUBJECT_NAME}, {{{{ event.payload['failed_items'] }}}} item(s) and "

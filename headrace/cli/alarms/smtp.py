@@ -33,12 +33,12 @@ class SmtpMail(NotificationBlock):
     )
 
     host: str = Field(min_length=1, description="Of the mail server.")
-    port: int = Field(default=587, ge=1, le=65_535, description="587 for starttls, 465 for tls.")
+    port: int = Field(587, ge=1, le=65_535, description="587 for starttls, 465 for tls.")
     security: Literal["starttls", "tls", "none"] = Field(
-        default="starttls", description="How the connection is encrypted; certificates are checked."
+        "starttls", description="How the connection is encrypted; certificates are checked."
     )
-    username: str = Field(default="", description="To log in with; empty for no login.")
-    password: SecretStr = Field(default=SecretStr(""), description="Of that user.")
+    username: str = Field("", description="To log in with; empty for no login.")
+    password: SecretStr = Field(SecretStr(""), description="Of that user.")
     sender: Address = Field(description="Address that messages come from.")
     recipients: list[Address] = Field(min_length=1, description="Addresses that they go to.")
 

@@ -261,10 +261,10 @@ class TypeCheckpoint(BaseModel, frozen=True, extra="forbid"):
     type: str
     session: int = Field(ge=0)
     complete: bool = False
-    items: int = Field(default=0, ge=0)
-    deleted: int = Field(default=0, ge=0)
+    items: int = Field(0, ge=0)
+    deleted: int = Field(0, ge=0)
     missing: tuple[str, ...] = ()
-    failed: int = Field(default=0, ge=0)
+    failed: int = Field(0, ge=0)
     fencing_token: int = 0
     run_id: str = ""
     updated_at: datetime

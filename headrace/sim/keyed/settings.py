@@ -45,7 +45,7 @@ class KeyedFault(ScriptedFault):
     kinds = kinds_of(KeyedAction)
 
     action: KeyedAction
-    key: int | None = Field(default=None, ge=1)
+    key: int | None = Field(None, ge=1)
 
     def concerns(self, subject: KeyedSubject) -> bool:
         """Whether a request is meant."""
@@ -79,15 +79,15 @@ class KeyedSettings(BaseModel, frozen=True, extra="forbid"):
     """
 
     keys: Annotated[tuple[SecretStr, ...], Field(min_length=1)] = make_keys(5)
-    limit: int = Field(default=20, ge=1)
-    per_s: float = Field(default=1.0, gt=0)
-    block_after: int = Field(default=10, ge=1)
+    limit: int = Field(20, ge=1)
+    per_s: float = Field(1.0, gt=0)
+    block_after: int = Field(10, ge=1)
     inbound: Annotated[Latency, or_text(parse_latency)] = _UP_TO_50_MS
     outbound: Annotated[Latency, or_text(parse_latency)] = _UP_TO_50_MS
-    clock_step_s: float = Field(default=0.0, allow_inf_nan=False)
+    clock_step_s: float = Field(0.0, allow_inf_nan=False)
     faults: tuple[Annotated[KeyedFault, or_text(parse_keyed_fault)], ...] = ()
     seed: int = 0
-    port: int = Field(default=0, ge=0, le=65_535)
+    port: int = Field(0, ge=0, le=65_535)
 
     @field_validator("keys")
     @classmethod

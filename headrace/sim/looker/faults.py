@@ -15,7 +15,7 @@ class Error(BaseModel, frozen=True, extra="forbid"):
     """Answer as Looker itself does when something is wrong: its JSON, its documentation URL."""
 
     kind: Literal["error"] = "error"
-    status: int = Field(default=500, ge=400, le=599)
+    status: int = Field(500, ge=400, le=599)
     message: str = "An error has occurred."
 
 

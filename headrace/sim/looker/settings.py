@@ -94,7 +94,7 @@ class LookerSettings(BaseModel, frozen=True, extra="forbid"):
     """
 
     counts: dict[str, Annotated[int, Field(ge=0, le=_MOST)]] = Field(default_factory=dict)
-    dashboard_bytes: int = Field(default=4_000, ge=0, le=1_000_000)
+    dashboard_bytes: int = Field(4_000, ge=0, le=1_000_000)
     big: dict[str, Annotated[int, Field(ge=0, le=60_000_000)]] = Field(default_factory=dict)
     slow: dict[str, Annotated[float, Field(ge=0)]] = Field(default_factory=dict)
     seed: int = 0
@@ -106,7 +106,7 @@ class LookerSettings(BaseModel, frozen=True, extra="forbid"):
     limits: tuple[Limit, ...] = ()
     faults: tuple[Annotated[LookerFault, or_text(parse_looker_fault)], ...] = ()
     changes: tuple[Annotated[Change, or_text(parse_change)], ...] = ()
-    port: int = Field(default=0, ge=0, le=65_535)
+    port: int = Field(0, ge=0, le=65_535)
 
     @field_validator("counts")
     @classmethod
