@@ -15,7 +15,6 @@ from headrace.delivery.delivery import Delivery
 from headrace.delivery.journal import Journal, Recovered
 from headrace.delivery.request import SendRequest, queue_lease
 from headrace.delivery.sources import check_source
-from headrace.leases import hold, open_leases
 from headrace.logs.redaction import hide
 from headrace.quota import (
     BreakerConfig,
@@ -31,7 +30,6 @@ from headrace.run.progress import Bar
 from headrace.settings import Settings
 from headrace.stopping import Ending, StopEvent
 from headrace.wire.transport import Transport, quota_name
-from tasks.events import emit_breaker_change, emit_slowdown
 from tasks.kernel import QuotaRun, announce, opening, registered
 
 
@@ -109,22 +107,12 @@ def open_delivery(request: SendRequest) -> Iterator[DeliveryRun]:
         check_source(request.source)
     with opening() as begun:
         settings, opened = begun.settings, begun.resources
-        opened.enter_context(
-            hold(
-                open_leases(settings.lease_location),
-                queue_lease(request.queue),
-                run_id=begun.run_id,
-                ttl_s=settings.lease_ttl_s,
-                stop=begun.stop,
-            )
-        )
+        begun.hold(queue_lease(request.queue))
         journal = opened.enter_context(Journal(settings.journal_of(request.queue)))
         recovered = journal.recover(most_tries=request.tries)
         ending, breaking = Ending(begun.stop), StopEvent()
         permits = _open_permits(request, settings, keys)
-        opened.callback(permits.close)
-        permits.on_breaker_change(emit_breaker_change)
-        permits.on_slowdown(emit_slowdown)
+        begun.keep_open(permits)
         transport = Transport(request.base_url, max_connections=request.in_flight, stop=breaking)
         opened.callback(transport.close)
         transport.check_reachable()

@@ -34,6 +34,7 @@ from prefect.states import Cancelled, Completed, Failed
 
 from blocks.api import API_ERRORS, events_refusal, require_api
 from headrace.amounts import duration
+from headrace.leases import Lease, LeaseLost, hold, open_leases
 from headrace.metrics import publishing
 from headrace.metrics.meter import Meter
 from headrace.metrics.publisher import PATIENCE_S
@@ -45,7 +46,7 @@ from headrace.run.report import Costs, QuotaUse, Report, Status, log_end
 from headrace.settings import Settings, load_settings
 from headrace.signals import stop_on_signals
 from headrace.stopping import StopEvent
-from tasks.events import emit_key_change
+from tasks.events import emit_breaker_change, emit_key_change, emit_slowdown
 from tasks.logs import logs_of_run
 
 log = logging.getLogger(__name__)
@@ -206,6 +207,22 @@ class Opening:
             stop=self.stop,
             progress=progress,
         )
+
+    def hold(self, name: str, on_lost: Callable[[LeaseLost], None] | None = None) -> Lease:
+        """Take the lease on `name`, and hold it until the end of the run; see `hold`.
+
+        Raises:
+            LeaseHeld: another run holds it.
+        """
+        store, ttl_s = open_leases(self.settings.lease_location), self.settings.lease_ttl_s
+        held = hold(store, name, run_id=self.run_id, ttl_s=ttl_s, stop=self.stop, on_lost=on_lost)
+        return self.resources.enter_context(held)
+
+    def keep_open(self, gate: Gate | KeyPool) -> None:
+        """Show what becomes of a gate as events, and close it at the end of the run."""
+        self.resources.callback(gate.close)
+        gate.on_breaker_change(emit_breaker_change)
+        gate.on_slowdown(emit_slowdown)
 
     def meter(self) -> Meter | None:
         """Takes the metrics of the run until it ends; None where they go nowhere."""

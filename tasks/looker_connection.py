@@ -11,7 +11,6 @@ from headrace.looker.client import LookerClient, LookerConnection, open_client
 from headrace.looker.common_parameters import LookerAccess
 from headrace.quota import Gate
 from headrace.stopping import StopEvent
-from tasks.events import emit_breaker_change, emit_slowdown
 from tasks.kernel import Opening
 
 
@@ -44,9 +43,7 @@ def connect(
     quota = looker_quota_of(request.rate, breaker_cooldown_s=settings.breaker_cooldown_s)
     host = urlsplit(connection.base_url).netloc.rpartition("@")[2]
     gate = quota.gate(quota_place(settings), host, outage_limit_s=request.outage_limit_s)
-    begun.resources.callback(gate.close)
-    gate.on_breaker_change(emit_breaker_change)
-    gate.on_slowdown(emit_slowdown)
+    begun.keep_open(gate)
     client = open_client(connection, gate, workers=workers, stop=stop)
     client.check_reachable()
     begun.resources.callback(client.close)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from blocks.looker import BlockTypeCheckpoints
-from headrace.leases import Lease, hold, open_leases
+from headrace.leases import Lease
 from headrace.looker.client import LookerClient
 from headrace.looker.extract.context import Context, choose_session, resolve_folders
 from headrace.looker.extract.job import TypeJob
@@ -75,16 +75,7 @@ def open_extraction(request: ExtractRequest) -> Iterator[Extraction]:
             begun.run_id, begun.settings, begun.stop, begun.resources
         )  # fmt: skip
         path = real_path(request.vault)
-        lease = opened.enter_context(
-            hold(
-                open_leases(settings.lease_location),
-                vault_lease(path),
-                run_id=run_id,
-                ttl_s=settings.lease_ttl_s,
-                stop=stop,
-                on_lost=lambda _loss: stop.set(),
-            )
-        )
+        lease = begun.hold(vault_lease(path), lambda _loss: stop.set())
         ending = Ending(stop)
         quota, gate, client = connect(
             request, connection, begun, workers=request.workers, stop=ending.stop

@@ -38,7 +38,7 @@ from headrace.run.report import Costs
 from headrace.stopping import StopEvent
 from headrace.wire.transport import quota_name
 from tasks.child_runs import part_deployment
-from tasks.events import emit_and_log, emit_breaker_change, emit_slowdown
+from tasks.events import emit_and_log
 from tasks.kernel import QuotaRun, find_run, opening, registered
 
 
@@ -200,9 +200,7 @@ def open_run(request: PullRequest) -> Iterator[Run]:
         request = request.of(chosen.products)
         host = quota_name(exchange.base_url)
         gate = _open_permits(quota, quota_place(settings), host, credentials, request)
-        opened.callback(gate.close)
-        gate.on_breaker_change(emit_breaker_change)
-        gate.on_slowdown(emit_slowdown)
+        begun.keep_open(gate)
         client = exchange.open_source(gate, max_connections=MAX_IN_FLIGHT, stop=stop)
         opened.callback(client.close)
         raw = lake.raw(EXCHANGE)

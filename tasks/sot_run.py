@@ -16,7 +16,6 @@ from blocks.resolve import sot_store_of
 from blocks.sot import BlockHeads
 from headrace.amounts import counted
 from headrace.lake.names import location_digest
-from headrace.leases import hold, open_leases
 from headrace.run.progress import Bar
 from headrace.sot.chain import Position
 from headrace.sot.exceptions import DamagedLog
@@ -126,11 +125,7 @@ def open_sot_run(
         store = block.open(create=create)
         opened.callback(store.close)
         if alone:
-            leases = open_leases(settings.lease_location)
-            name = f"sot@{location_digest(store.location)}:write"
-            opened.enter_context(
-                hold(leases, name, run_id=begun.run_id, ttl_s=settings.lease_ttl_s, stop=stop)
-            )
+            begun.hold(f"sot@{location_digest(store.location)}:write")
         run = SotRun(
             id=begun.run_id,
             request=request,
