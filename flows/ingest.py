@@ -14,12 +14,11 @@ from prefect.client.schemas import State
 
 from headrace.pull.report import Summary
 from headrace.pull.request import IngestRequest
-from tasks.check import check_pulled
+from tasks.after_pull import check_pulled, transform_pulled
 from tasks.pipeline import pipeline
 from tasks.pull import plan_products, pull_products
 from tasks.pull_report import conclude, conclude_plan
 from tasks.pull_run import open_run
-from tasks.transform import transform_pulled
 
 
 @pipeline("ingest", IngestRequest)

@@ -122,13 +122,8 @@ def _layers(request: CheckRequest, store: Store) -> Layers | HeadraceError | Non
         return error
 
 
-def check_pulled(run: PullRun) -> CheckReport | None:
-    """What a pull asked for, after it: the check of what it stored; None if it did not ask.
-
-    Never raises for what can go wrong: the report says it.
-    """
-    if not run.request.check or run.stop.is_set():
-        return None
+def check_after(run: PullRun) -> CheckReport:
+    """The check of what a pull stored; see `tasks.after_pull`."""
     stored = stored_products(run.lake.store, EXCHANGE)
     products = tuple(product for product in run.request.products if product in stored)
     progress = StepProgress("products", len(products))

@@ -16,8 +16,8 @@ from headrace.run.report import Status
 from headrace.settings import Settings
 from headrace.unified.report import TransformReport
 from tasks import kernel
+from tasks.after_pull import page_after
 from tasks.child_runs import leave_report
-from tasks.lake_report import publish_page
 from tasks.pull_run import Run
 
 
@@ -40,7 +40,7 @@ def conclude(
     if isinstance(run.request, PartRequest):
         leave_report(summary)
     else:
-        publish_page(run, run.lake.store)
+        page_after(run)
     return kernel.conclude(run, summary, links=markdown_links(run, summary))
 
 

@@ -96,14 +96,9 @@ def compact_products(run: Transform) -> None:
     _in_rounds(run, compact_product, "compact", sound)
 
 
-def transform_pulled(run: PullRun) -> TransformReport | None:
-    """What a pull asked for, after it: the transform of its products; None if it did not ask.
-
-    Never raises for what can go wrong: the report says it.
-    """
+def transform_after(run: PullRun) -> TransformReport:
+    """The transform of the products of a pull; see `tasks.after_pull`."""
     request = run.request
-    if not request.transform or run.stop.is_set():
-        return None
     stored = stored_products(run.lake.store, EXCHANGE)
     products = tuple(product for product in request.products if product in stored)
     asked = TransformRequest.checked(products=products, lake=request.lake)

@@ -275,9 +275,11 @@ def _first_difference(page: Page, rows: pa.RecordBatch | pa.Table) -> int | None
     if not expected.num_rows:
         return None
     ids = expected["trade_id"].combine_chunks()
-    found = pa.Table.from_batches([page.trades]).filter(
-        pc.is_in(page.trades.column(0), value_set=ids)
-    )
+    shown_rows = pa.Table.from_batches([page.trades])
+    # Mostly it shows these rows and no others in between: then nothing has to be looked for.
+    if rows_between(shown_rows, ids[0].as_py(), ids[-1].as_py()).equals(expected):
+        return None
+    found = shown_rows.filter(pc.is_in(page.trades.column(0), value_set=ids))
     # The same number may be written in another way since.
     if found.equals(expected) or content_digest(found) == content_digest(expected):
         return None

@@ -10,6 +10,7 @@ import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from datetime import UTC, datetime
 
 import pyarrow as pa
@@ -231,23 +232,29 @@ class RawLake:
 
         A part that cannot be read comes with the error (PartUnreadable, FooterTooNew) instead. One
         that is merged away while the scan goes on is looked for under its new name, and gives the
-        rows that were not given yet. Up to `readers` parts are read ahead.
+        rows that were not given yet. Up to `readers` parts are read ahead, by threads; with one
+        reader, each is read by the caller when it comes to it.
 
         Raises:
             ObjectMissing: if a part is gone and no other answers for its ids.
         """
         product = canonical_product(product)
         gone: Part | None = None
-        with ThreadPoolExecutor(readers, thread_name_prefix="parts") as pool:
+        with ExitStack() as opened:
+            pool = None
+            if readers > 1:
+                threads = ThreadPoolExecutor(readers, thread_name_prefix="parts")
+                pool = opened.enter_context(threads)
             while lo <= hi:
                 ahead: deque[Future[tuple[pa.Table, PartFooter]]] = deque()
                 begin, parts = lo, self.parts(product).between(lo, hi)
                 for at, part in enumerate(parts):
-                    wanted = parts[at + len(ahead) : at + readers]
-                    ahead.extend(pool.submit(self.read_part, each) for each in wanted)
+                    if pool is not None:
+                        wanted = parts[at + len(ahead) : at + readers]
+                        ahead.extend(pool.submit(self.read_part, each) for each in wanted)
                     found: tuple[pa.Table, PartFooter] | StateError
                     try:
-                        table, footer = ahead.popleft().result()
+                        table, footer = ahead.popleft().result() if ahead else self.read_part(part)
                         found = rows_between(table, begin, hi), footer
                     except ObjectMissing:
                         if part == gone:

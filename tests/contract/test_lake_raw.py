@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import threading
+
 import pyarrow as pa
 import pytest
 
 from headrace.coverage import IntervalSet
-from headrace.lake import Grid, RawLake, Store, content_digest
+from headrace.lake import Grid, Part, PartFooter, RawLake, Store, content_digest
 from headrace.lake.exceptions import (
     InvalidName,
     InvalidTrades,
@@ -392,6 +394,21 @@ def test_a_scan_goes_on_when_its_pieces_are_merged_away(raw: RawLake) -> None:
     seen += scan
 
     assert pa.concat_tables(seen).equals(trades(range(1, 5_001)))
+
+
+def test_a_read_starts_no_thread(raw: RawLake, monkeypatch: pytest.MonkeyPatch) -> None:
+    keep(raw, 1, 1_000)
+    keep(raw, 1_001, 2_000)
+    readers = []
+
+    def noting(part: Part) -> tuple[pa.Table, PartFooter]:
+        readers.append(threading.current_thread())
+        return RawLake.read_part(raw, part)
+
+    monkeypatch.setattr(raw, "read_part", noting)
+
+    assert raw.read(PRODUCT).num_rows == 2_000
+    assert readers == [threading.current_thread()] * 2
 
 
 def test_damaged_parts_are_named(raw: RawLake) -> None:

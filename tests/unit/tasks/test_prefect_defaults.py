@@ -8,12 +8,17 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from prefect import Flow
 from prefect.settings import Settings
 from prefect.settings.base import PrefectBaseSettings
+from pydantic import SecretStr
 from support.profiles import OTHER_SETTINGS
+
+from tasks.prefect_defaults import flow
 
 ROOT = Path(__file__).parents[3]
 DECISIONS = ROOT / "docs" / "adr" / "0011-prefect-settings.md"
@@ -96,3 +101,34 @@ def test_the_linter_refuses_the_bare_decorator(word: str) -> None:
         check=False,
     )
     assert (done.returncode, f"tasks.prefect_defaults.{word}" in done.stdout) == (1, True)
+
+
+@flow(name="any")
+def any_flow(**parameters: object) -> None:
+    pass
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None, True, 5, 1800.0, "BTC-USD", ["BTC-USD", "ETH-USD"], [], [[1, "a"], [None]],
+        ("a", "b"), {"a": 1}, datetime(2026, 3, 1, tzinfo=UTC), timedelta(hours=1), SecretStr("k"),
+        [Path("lake")], object(),
+    ],
+)  # fmt: skip
+def test_parameters_are_sent_as_prefect_sends_them(value: object) -> None:
+    parameters = {"one": 1, "value": value}
+    sent = any_flow.serialize_parameters(parameters)
+    assert sent == Flow.serialize_parameters(any_flow, parameters)
+    assert type(sent["value"]) is type(Flow.serialize_parameters(any_flow, parameters)["value"])
+
+
+def test_plain_parameters_need_no_fastapi() -> None:
+    code = """
+import sys
+from flows.ingest import ingest
+sent = ingest.serialize_parameters({"products": ["BTC-USD"], "workers": 5, "lake": "data"})
+assert sent == {"products": ["BTC-USD"], "workers": 5, "lake": "data"}
+sys.exit("fastapi" in sys.modules)
+"""
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
