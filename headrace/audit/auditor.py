@@ -153,7 +153,7 @@ def _shown_by_exchange(
         return find_newest_shown(client, raw, product, lane=Lane.BACKFILL), "", None
     except AnotherHistory as error:
         repair = "pull the new history into another lake (--lake)"
-        message = f"the exchange shows another history: {error.problem}"
+        message = f"the exchange shows another history: {error.reason}"
         return None, "", Finding(Kind.ANOTHER_HISTORY, product, message, repair)
     except PartUnreadable as error:
         return None, f"the newest trades stored cannot be compared: {error}", None

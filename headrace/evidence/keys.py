@@ -237,7 +237,6 @@ class KeyPlace(Protocol):
     @property
     def where(self) -> str:
         """As a person would write it."""
-        ...
 
     def private(self) -> SigningKey | None:
         """The key that signs now, None if there is none.
@@ -245,7 +244,6 @@ class KeyPlace(Protocol):
         Raises:
             KeyUnusable: it is there, and cannot be used.
         """
-        ...
 
     def public(self) -> KeyList:
         """All public keys; an empty list if there never was a key.
@@ -253,7 +251,6 @@ class KeyPlace(Protocol):
         Raises:
             KeyUnusable: the list is damaged.
         """
-        ...
 
     def keep(self, private: SigningKey, public: KeyList) -> None:
         """Replace both; the list first, so that nothing is ever signed by a key that is not in it.
@@ -261,11 +258,9 @@ class KeyPlace(Protocol):
         Raises:
             KeyUnusable: the place does not take them.
         """
-        ...
 
     def changing(self) -> AbstractContextManager[None]:
         """Keep other processes from changing it meanwhile, where the place can."""
-        ...
 
 
 def signing_key(place: KeyPlace) -> SigningKey:

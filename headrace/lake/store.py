@@ -54,19 +54,15 @@ class Store(Protocol):
     @property
     def location(self) -> str:
         """The root, as a person would write it: a path, or s3://bucket/prefix."""
-        ...
 
     def place(self, key: str) -> str:
         """The full path or URL of `key`, for messages."""
-        ...
 
     def put(self, key: str, content: bytes, *, guard: Guard = unguarded) -> None:
         """Store `content` under `key` as a whole, in the place of what is there."""
-        ...
 
     def put_if_absent(self, key: str, content: bytes, *, guard: Guard = unguarded) -> bool:
         """Store `content` unless the key is taken: True if it was stored by this call."""
-        ...
 
     def get(self, key: str) -> bytes:
         """The whole object.
@@ -74,7 +70,6 @@ class Store(Protocol):
         Raises:
             ObjectMissing: if there is none.
         """
-        ...
 
     def tail(self, key: str, size_bytes: int) -> bytes:
         """The last `size_bytes` of the object, or all of it if it is shorter.
@@ -82,7 +77,6 @@ class Store(Protocol):
         Raises:
             ObjectMissing: if there is none.
         """
-        ...
 
     def span(self, key: str, start: int, size_bytes: int) -> bytes:
         """`size_bytes` (1 or more) of the object from byte `start` on, which is within it.
@@ -92,15 +86,12 @@ class Store(Protocol):
         Raises:
             ObjectMissing: if there is none.
         """
-        ...
 
     def exists(self, key: str) -> bool:
         """Whether there is an object, only if the store says so; a refusal is `StoreDenied`."""
-        ...
 
     def entries(self, prefix: str) -> Iterator[StoredObject]:
         """The objects directly under `prefix` (which ends with a slash), in no set order."""
-        ...
 
     def listings(self, prefixes: Iterable[str]) -> Iterator[dict[str, list[StoredObject]]]:
         """The `entries` of many prefixes with few requests: all that each request completes.
@@ -108,23 +99,18 @@ class Store(Protocol):
         The lowest prefix comes first. For a look ahead: a store that does not list its keys in
         rising order may leave some out.
         """
-        ...
 
     def folders(self, prefix: str) -> list[str]:
         """The names of the folders directly under `prefix`, sorted."""
-        ...
 
     def delete(self, key: str, *, guard: Guard = unguarded) -> None:
         """Remove the object; one that is not there is no error."""
-        ...
 
     def sweep(self, prefix: str) -> list[str]:
         """Remove what killed writers left under `prefix`; the names that were removed."""
-        ...
 
     def check(self) -> None:
         """List, write and remove a small object, to find out now what would fail later."""
-        ...
 
 
 #: The object that `Store.check` writes and removes.

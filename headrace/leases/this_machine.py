@@ -31,15 +31,12 @@ class Machine(Protocol):
 
     def now(self) -> datetime:
         """Wall clock, UTC."""
-        ...
 
     def boot_s(self) -> float:
         """Seconds since boot, suspension included; never steps."""
-        ...
 
     def me(self) -> Process:
         """The process that asks."""
-        ...
 
     def liveness(self, process: Process, *, one_machine: bool) -> Liveness:
         """What can be proven about `process`.
@@ -49,7 +46,6 @@ class Machine(Protocol):
             one_machine: only this machine can have written it, so that another boot id under our
                 own host name means a reboot, not a namesake elsewhere.
         """
-        ...
 
 
 class ThisMachine:

@@ -20,15 +20,12 @@ class Place(Protocol):
     @property
     def where(self) -> str:
         """As a person would write it."""
-        ...
 
     def append(self, line: bytes, name: str) -> str:
         """Keep one line more."""
-        ...
 
     def lines(self) -> Iterator[tuple[str, bytes]]:
         """All of them, each with its place."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,15 +5,11 @@ from __future__ import annotations
 from headrace.errors import ConfigurationError, PlaceError
 
 
-class MetricsSettingError(ConfigurationError):
+class MetricsSettingError(PlaceError, ConfigurationError):
     """The setting that says where metrics go cannot be used."""
 
-    def __init__(self, value: str, problem: str) -> None:
-        super().__init__(
-            f"HEADRACE_METRICS={value!r}: {problem}",
-            hint="Write none, prometheus:FILE.prom, cloudwatch:NAMESPACE or otlp:http://HOST:4318",
-        )
-        self.value = value
+    said = "HEADRACE_METRICS={where!r}: {reason}"
+    way_out = "Write none, prometheus:FILE.prom, cloudwatch:NAMESPACE or otlp:http://HOST:4318"
 
 
 class SinkError(PlaceError):

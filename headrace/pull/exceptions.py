@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.errors import HeadraceError, NewerVersion, StateError
+from headrace.errors import HeadraceError, NewerVersion, PlaceError, StateError
 
 
 class CheckpointUnreadable(StateError):
@@ -71,14 +71,11 @@ class LakeAhead(HeadraceError):
         self.rows_until = rows_until
 
 
-class AnotherHistory(HeadraceError):
+class AnotherHistory(PlaceError):
     """The exchange shows other trades under the ids of those that are stored."""
 
-    def __init__(self, product: str, problem: str) -> None:
-        super().__init__(
-            f"{product}: another history: {problem}; nothing was written",
-            hint="If the exchange began its numbering again, pull it into another lake (--lake). "
-            "Trades that it corrected are fetched by headrace backfill --full-refresh",
-        )
-        self.product = product
-        self.problem = problem
+    said = "{where}: another history: {reason}; nothing was written"
+    way_out = (
+        "If the exchange began its numbering again, pull it into another lake (--lake). "
+        "Trades that it corrected are fetched by headrace backfill --full-refresh"
+    )

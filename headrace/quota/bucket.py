@@ -39,33 +39,26 @@ class Permits(Protocol):
 
     def fill(self, item: SlotItem) -> None:
         """Give an item its slot."""
-        ...
 
     def take(
         self, lane: Lane, weight: int, timeout_s: float | None, stop: StopEvent | None
     ) -> None:
         """Wait for a permit."""
-        ...
 
     def take_now(self, lane: Lane, weight: int) -> int | None:
         """Take a permit that is there, or say when there may be one."""
-        ...
 
     async def in_thread(self, work: Callable[[StopEvent], T]) -> T:
         """Run work that waits."""
-        ...
 
     def forget(self) -> None:
         """Forget all permits given."""
-        ...
 
     def moments(self) -> list[int]:
         """When they left."""
-        ...
 
     def status(self) -> QuotaStatus:
         """How full the windows are."""
-        ...
 
 
 class SlotBucket(AbstractBucket):

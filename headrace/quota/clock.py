@@ -39,16 +39,13 @@ class Clock(Protocol):
     @property
     def boot_id(self) -> str:
         """Names the span over which `now` is comparable, between processes too."""
-        ...
 
     @property
     def slack(self) -> int:
         """By how many nanoseconds the true time may be later than `now`, where clocks differ."""
-        ...
 
     def now(self) -> int:
         """Nanoseconds since some moment of this boot; never goes back."""
-        ...
 
 
 class MonotonicClock:

@@ -93,11 +93,9 @@ class Holdable(Protocol):
 
     def hold(self) -> None:
         """Wait until no thread is inside, and let none in."""
-        ...
 
     def release(self) -> None:
         """Let them in again."""
-        ...
 
 
 _watched: WeakSet[Holdable] = WeakSet()

@@ -49,27 +49,22 @@ class StateStore(Protocol):
     @property
     def takes(self) -> int:
         """How long a change has taken lately, in nanoseconds; 0 where that does not matter."""
-        ...
 
     def change(
         self, work: Callable[Concatenate[sqlite3.Connection, P], T], *args: P.args, **kw: P.kwargs
     ) -> T:
         """Run `work` as one transaction; possibly more than once, with one effect."""
-        ...
 
     def look(
         self, work: Callable[Concatenate[sqlite3.Connection, P], T], *args: P.args, **kw: P.kwargs
     ) -> T:
         """Run `work`, which only reads, between changes."""
-        ...
 
     def peek(self, work: Callable[[sqlite3.Connection], T], *, lenient: bool = False) -> T:
         """Run `work`, which only reads, on what is at hand; a little out of date, if lenient."""
-        ...
 
     def close(self) -> None:
         """End it."""
-        ...
 
 
 #: Takes possession of state just opened: with whether what it knew may be lost.
@@ -81,7 +76,6 @@ class Shareable(Protocol):
 
     def attach(self, found: Found) -> StateStore:
         """A part of it."""
-        ...
 
 
 def lock_of(path: Path) -> Path:

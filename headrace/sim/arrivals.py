@@ -17,7 +17,6 @@ class About(Protocol):
     @property
     def product(self) -> str | None:
         """What requests are counted by: a product, a content type."""
-        ...
 
 
 @dataclass(slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.errors import ConfigurationError, HeadraceError
+from headrace.errors import ConfigurationError, HeadraceError, PlaceError
 
 
 class SpecError(ConfigurationError):
@@ -32,19 +32,15 @@ class PortInUseError(ConfigurationError):
         self.port = port
 
 
-class HostUnusableError(ConfigurationError):
+class HostUnusableError(PlaceError, ConfigurationError):
     """The address to listen on is none of this machine.
 
     Attributes:
-        host: the address.
+        where: the address.
     """
 
-    def __init__(self, host: str, reason: str) -> None:
-        super().__init__(
-            f"nothing can listen on {host!r}: {reason}",
-            hint="Name an address of this machine: 127.0.0.1, or 0.0.0.0 for all it has",
-        )
-        self.host = host
+    said = "nothing can listen on {where!r}: {reason}"
+    way_out = "Name an address of this machine: 127.0.0.1, or 0.0.0.0 for all it has"
 
 
 class ServerStartError(HeadraceError):

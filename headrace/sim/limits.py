@@ -28,11 +28,9 @@ class Gauge(Protocol):
 
     def wait_s(self, now_s: float) -> float:
         """How long until it would admit a request; 0 when it does now."""
-        ...
 
     def take(self, now_s: float, *, admitted: bool) -> None:
         """Book a request that was admitted or refused."""
-        ...
 
 
 class _Limit(BaseModel, frozen=True, extra="forbid"):

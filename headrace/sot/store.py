@@ -161,20 +161,16 @@ class SotStore(Protocol):
     @property
     def location(self) -> str:
         """Folder or URL, as a person would write it."""
-        ...
 
     @property
     def limits(self) -> BatchLimits:
         """What one batch may hold; the pipeline cuts by it."""
-        ...
 
     def symbols(self) -> list[int]:
         """Every symbol that was ever claimed or parked, ascending; whatever the shards."""
-        ...
 
     def head(self, symbol_id: int) -> Head | None:
         """Where the symbol's chain ends, linearizable; None if it was never claimed."""
-        ...
 
     def moved_heads(self, known: Mapping[int, Position]) -> Iterator[Head]:
         """Heads whose position is not the known one.
@@ -185,7 +181,6 @@ class SotStore(Protocol):
         Raises:
             DamagedLog: behind all heads, the first damage that was met.
         """
-        ...
 
     def claim(self, symbol_id: int, *, first_seq: int) -> Head:
         """Raise the epoch by one and fence off every earlier writer; durable when it returns.
@@ -194,14 +189,12 @@ class SotStore(Protocol):
             symbol_id: the symbol; it appears with its first claim.
             first_seq: where a new chain begins; a chain that has begun keeps its own.
         """
-        ...
 
     def claim_all(self, symbol_ids: Sequence[int], *, first_seq: int) -> list[Head]:
         """`claim` each of these different symbols; a store may make them durable together.
 
         If it raises, some may have been claimed; claiming them again is safe.
         """
-        ...
 
     def commit(self, batches: Sequence[Batch]) -> list[Outcome]:
         """Store each batch, or not, by itself; answers in the same order.
@@ -214,7 +207,6 @@ class SotStore(Protocol):
         Raises:
             ValueError: more batches of one symbol than that, or a symbol that was never claimed.
         """
-        ...
 
     def scan(
         self, symbol_id: int, *, from_seq: int = 0, to_seq: int | None = None
@@ -227,7 +219,6 @@ class SotStore(Protocol):
         Raises:
             DamagedLog: on reaching what cannot be read, after every good block before it.
         """
-        ...
 
     def damages(self) -> list[DamagedLog]:
         """What is wrong with the store itself: all that a scan of the chains would not meet.
@@ -235,50 +226,39 @@ class SotStore(Protocol):
         Missing ends, broken headers, corrupt files beside the chains, parked records that cannot be
         read. Empty for a store that keeps its own tables in order.
         """
-        ...
 
     def repairs(self) -> list[str]:
         """What this object has repaired on its way, one line each: torn tails that were cut."""
-        ...
 
     def park(self, records: Iterable[Parked]) -> None:
         """Park these, durable when it returns."""
-        ...
 
     def parked(self, symbol_id: int) -> Iterator[Parked]:
         """What is parked for the symbol, by unsigned sequence."""
-        ...
 
     def unpark(self, records: Iterable[Parked]) -> None:
         """Remove these; what is not there is no error."""
-        ...
 
     def verified(self, symbol_id: int) -> Position | None:
         """The last position up to which the chain was recomputed from content, None if never."""
-        ...
 
     def mark_verified(self, symbol_id: int, position: Position) -> None:
         """Remember that everything before `position` was recomputed and found good."""
-        ...
 
     def read_tiles(self, symbol_id: int, level: int, first: int, count: int) -> list[bytes | None]:
         """Hashes that `write_tile` has kept, None for each that is not there.
 
         They are derived from the chain (`headrace.sot.tree.tiles`), and may be lost at any time.
         """
-        ...
 
     def write_tile(self, symbol_id: int, level: int, number: int, tile: bytes) -> None:
         """Keep a hash of 32 bytes; durable at some later time. Writing it again is harmless."""
-        ...
 
     def store_id(self) -> str:
         """What names this log for good, wherever it is moved: 32 hexadecimal digits.
 
         It is made when it is asked for first.
         """
-        ...
 
     def close(self) -> None:
         """Close files, connections and threads. Closing twice is no error."""
-        ...

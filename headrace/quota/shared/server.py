@@ -70,7 +70,6 @@ class Keeper(Protocol):
     @property
     def software(self) -> str:
         """What the server is, and its version."""
-        ...
 
     def connect(self) -> int:
         """Make the connection if there is none.
@@ -78,11 +77,9 @@ class Keeper(Protocol):
         Returns:
             How often it was made: what was read before the last time may be out of date.
         """
-        ...
 
     def read(self, name: str) -> History | None:
         """The quota of that name; None if the server knows none."""
-        ...
 
     def begin(self, name: str, epoch: str, content: bytes, horizon: int) -> None:
         """Begin a list, unless there is one.
@@ -93,7 +90,6 @@ class Keeper(Protocol):
             content: what it begins with.
             horizon: for so many nanoseconds it matters what was known before.
         """
-        ...
 
     def append(self, position: Position, change: bytes, content: bytes) -> Answer:
         """Append a change, if it is made on the last one.
@@ -103,16 +99,12 @@ class Keeper(Protocol):
             change: empty to look only.
             content: what a copy holds after it, to be kept in place of older changes; or empty.
         """
-        ...
 
     def names(self) -> list[str]:
         """The names of all quotas."""
-        ...
 
     def drop(self, name: str) -> None:
         """Remove a quota."""
-        ...
 
     def close(self) -> None:
         """Close the connection."""
-        ...

@@ -37,7 +37,6 @@ class AnchorPlace(Protocol):
     @property
     def where(self) -> str:
         """As a person would write it."""
-        ...
 
     def append(self, line: bytes, name: str) -> str:
         """Keep one more; durable when it returns. A few words on how it is protected, or "".
@@ -49,7 +48,6 @@ class AnchorPlace(Protocol):
         Raises:
             AnchorsUnavailable: it does not take it.
         """
-        ...
 
     def lines(self) -> Iterator[tuple[str, bytes]]:
         """All of them, each with its place.
@@ -57,7 +55,6 @@ class AnchorPlace(Protocol):
         Raises:
             AnchorsUnavailable: it does not answer.
         """
-        ...
 
 
 class FileAnchors:

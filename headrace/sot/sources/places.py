@@ -157,7 +157,6 @@ class Readable(Protocol):
 
     def read(self, size: int, /) -> bytes:
         """Up to so many bytes, but not none before the end."""
-        ...
 
 
 class UnbufferedReader(io.RawIOBase):

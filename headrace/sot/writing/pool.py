@@ -88,7 +88,6 @@ class WriterPool(Protocol):
         Raises:
             StoreUnavailable: a writer gave up, or died.
         """
-        ...
 
     def finish(self) -> list[Finished]:
         """Wait until all of it is committed or parked.
@@ -96,11 +95,9 @@ class WriterPool(Protocol):
         Raises:
             StoreUnavailable: a writer gave up, or died.
         """
-        ...
 
     def abandon(self) -> None:
         """Stop every writer, after an error; what was acknowledged is stored."""
-        ...
 
 
 class InProcess:
