@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from threading import Lock
 from time import monotonic
@@ -78,17 +78,9 @@ class KeyedClient(HttpClient):
     as fields of its body if that is a JSON object, else to its query.
     """
 
-    def __init__(
-        self,
-        transport: Transport,
-        gate: Gate | KeyPool,
-        *,
-        stop: StopEvent,
-        clock: Callable[[], float] = monotonic,
-    ) -> None:
+    def __init__(self, transport: Transport, gate: Gate | KeyPool, *, stop: StopEvent) -> None:
         super().__init__(transport, gate, RetryPolicy())
         self._stop = stop
-        self._clock = clock
         self._of_key: Counter[tuple[str, str]] = Counter()
         self._counting = Lock()
 
@@ -104,7 +96,7 @@ class KeyedClient(HttpClient):
         """
         pending.left = False
         request = pending.request
-        left_s = pending.left_s(self._clock())
+        left_s = pending.left_s(monotonic())
         if left_s is not None and left_s <= 0:
             raise Expired
         attempt = KeyedRequest(
@@ -157,7 +149,7 @@ class KeyedClient(HttpClient):
             pending.key = admission.key.label
             secret = admission.key.secret.get_secret_value()
             path, body = signed(path, body, secret, admission.nonce())
-        left_s = pending.left_s(self._clock())
+        left_s = pending.left_s(monotonic())
         if left_s is not None and left_s <= 0:
             raise Expired
         pending.left = True

@@ -7,7 +7,7 @@ compares bytes; what the listings do not show is looked up by itself before anyt
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -77,20 +77,13 @@ class Comparison:
         client: of that Looker, with its quota.
         checked: counts as it goes.
         stop: looked at before each request.
-        report: called after each request, with the type.
     """
 
     def __init__(
-        self,
-        vault: Vault,
-        client: LookerClient,
-        checked: VerifyCounts,
-        *,
-        stop: StopEvent = STOP,
-        report: Callable[[str], None] = lambda _type: None,
+        self, vault: Vault, client: LookerClient, checked: VerifyCounts, *, stop: StopEvent = STOP
     ) -> None:
         self._vault, self._client, self._checked = vault, client, checked
-        self._stop, self._report = stop, report
+        self._stop = stop
 
     def findings(self, types: Iterable[str] = ()) -> Iterator[Finding]:
         """What is not alike, type by type.
@@ -112,7 +105,6 @@ class Comparison:
 
     def _listed(self, content: Content, listing: Listing, shown: set[str]) -> Iterator[Finding]:
         for body in self._pages(listing):
-            self._report(content.type)
             about = f"the listing {listing.name}"
             if listing.restorable:
                 for element in elements_of(body, about):
@@ -158,7 +150,6 @@ class Comparison:
             yield Finding(content.type, item_id, Problem.UNREADABLE, _reason(error))
         else:
             yield from self._compared(item)
-        self._report(content.type)
 
     def _compared(self, item: Item) -> Iterator[Finding]:
         self._checked.compared += 1

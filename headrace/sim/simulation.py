@@ -48,7 +48,6 @@ class ExchangeSimulation(SimulatedService[Fault]):
     Args:
         settings: what it is.
         clock: seconds, for growth, limits, intervals and the log. Latency passes in real time.
-        wall: Unix seconds, for signatures and dates.
 
     Attributes:
         market: what is served now.
@@ -57,15 +56,10 @@ class ExchangeSimulation(SimulatedService[Fault]):
     fault_class = Fault
 
     def __init__(
-        self,
-        settings: ExchangeSettings,
-        *,
-        clock: Callable[[], float] = time.monotonic,
-        wall: Callable[[], float] = time.time,
+        self, settings: ExchangeSettings, *, clock: Callable[[], float] = time.monotonic
     ) -> None:
         super().__init__(settings, clock)
         self.settings = settings
-        self._our_wall = wall
         self.market = Market(
             settings.products, seed=settings.seed, now_s=settings.now_s, clock=clock
         )
@@ -99,7 +93,7 @@ class ExchangeSimulation(SimulatedService[Fault]):
 
     def _wall(self) -> float:
         """The exchange's clock, which need not agree with this machine's."""
-        return self._our_wall() + self.settings.clock_ahead_s
+        return time.time() + self.settings.clock_ahead_s
 
     def _dated(self, reply: Reply) -> Reply:
         """With the time at the exchange, as every HTTP server with a clock says it."""

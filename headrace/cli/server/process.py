@@ -11,7 +11,7 @@ import os
 import secrets
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import psutil
 
@@ -55,12 +55,9 @@ class NamedProcess:
     Not locked: a caller of `start` or `stop` holds `StateFolder.control_lock`.
     """
 
-    def __init__(
-        self, folder: StateFolder, name: str, *, clock: Callable[[], float] = time.time
-    ) -> None:
+    def __init__(self, folder: StateFolder, name: str) -> None:
         self.folder = folder
         self.name = name
-        self._clock = clock
         #: Where in the log the output of the process begins that was started here.
         self.log_begin = 0
 
@@ -116,12 +113,7 @@ class NamedProcess:
             )
         _started_here[child.pid] = child
         record = ProcessRecord(
-            name=self.name,
-            pid=child.pid,
-            token=token,
-            started_at=self._clock(),
-            port=port,
-            kept=kept,
+            name=self.name, pid=child.pid, token=token, started_at=time.time(), port=port, kept=kept
         )
         self.folder.write_record(record)
         return record

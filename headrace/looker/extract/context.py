@@ -123,24 +123,22 @@ class SessionChoice:
     resumed: bool
 
 
-def choose_session(
-    vault: Vault, request: ExtractRequest, run_id: str, *, now: datetime | None = None
-) -> SessionChoice:
+def choose_session(vault: Vault, request: ExtractRequest, run_id: str) -> SessionChoice:
     """Begin a session, or go on with the newest one if it is unfinished and asked for the same."""
     unfinished = vault.sessions.unfinished(KIND)
-    if unfinished is not None and _goes_on(vault, unfinished, request, now or datetime.now(UTC)):
+    if unfinished is not None and _goes_on(vault, unfinished, request):
         vault.sessions.resume(unfinished.id)
         return SessionChoice(unfinished.id, resumed=True)
     session = vault.sessions.begin(KIND, run_id=run_id, parameters=dict(request.scope))
     return SessionChoice(session, resumed=False)
 
 
-def _goes_on(vault: Vault, old: Session, request: ExtractRequest, now: datetime) -> bool:
+def _goes_on(vault: Vault, old: Session, request: ExtractRequest) -> bool:
     if request.full or not request.resume:
         return False
     if dict(old.parameters) != dict(request.scope):
         return False
-    if now - datetime.fromisoformat(old.started_at) > OLDEST:
+    if datetime.now(UTC) - datetime.fromisoformat(old.started_at) > OLDEST:
         return False
     if old.status is not Status.PARTIAL or not old.summary.get("resumed"):
         return True

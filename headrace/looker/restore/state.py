@@ -46,14 +46,12 @@ class RestoreState:
     Args:
         vault: where they are kept.
         target: base URL of the Looker that is restored into.
-        now: UTC text; the vault's clock if left out.
     """
 
-    def __init__(self, vault: Vault, target: str, now: Callable[[], str] | None = None) -> None:
+    def __init__(self, vault: Vault, target: str) -> None:
         self._vault = vault
         self._file = vault.file
         self.target = target
-        self._now = now or (lambda: utc_text(vault.now()))
 
     def entry(self, type_: str, item_id: str) -> Entry | None:
         """What an item of the vault has become there."""
@@ -98,13 +96,13 @@ class RestoreState:
             db.execute(
                 "INSERT OR REPLACE INTO restored (target, type, id, new_id, hash, complete,"
                 " session, at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                (*key, new_id, hash_, int(complete), session, self._now()),
+                (*key, new_id, hash_, int(complete), session, utc_text(self._vault.now())),
             )
             db.execute(f"DELETE FROM restore_intent {_THIS}", key)
             if complete:
                 db.execute(
                     f"UPDATE restore_failure SET resolved_at = ? {_THIS} AND resolved_at IS NULL",
-                    (self._now(), *key),
+                    (utc_text(self._vault.now()), *key),
                 )
 
     def forget(self, type_: str, item_id: str) -> None:
@@ -115,7 +113,7 @@ class RestoreState:
         self, session: int, type_: str, item_id: str, status: int | None, message: str
     ) -> None:
         """It could not be restored; one more attempt if that is not new."""
-        at = self._now()
+        at = utc_text(self._vault.now())
         self._file.execute(
             "INSERT INTO restore_failure (target, type, id, status, message, attempts, session,"
             " first_at, last_at, resolved_at) VALUES (?, ?, ?, ?, ?, 1, ?, ?, ?, NULL)"

@@ -121,21 +121,15 @@ class KeyedSimulation(SimulatedService[KeyedFault]):
     Args:
         settings: what it is.
         clock: seconds, for windows, intervals and the log. Latency passes in real time.
-        wall: Unix seconds, for the time in answers.
     """
 
     fault_class = KeyedFault
 
     def __init__(
-        self,
-        settings: KeyedSettings,
-        *,
-        clock: Callable[[], float] = time.monotonic,
-        wall: Callable[[], float] = time.time,
+        self, settings: KeyedSettings, *, clock: Callable[[], float] = time.monotonic
     ) -> None:
         super().__init__(settings, clock)
         self.settings = settings
-        self._wall = wall
         self._inbound = LatencySource(settings.inbound, settings.seed, "inbound")
         self._outbound = LatencySource(settings.outbound, settings.seed, "outbound")
         self._keys = [KeyState(place, settings) for place in range(1, len(settings.keys) + 1)]
@@ -190,7 +184,7 @@ class KeyedSimulation(SimulatedService[KeyedFault]):
         return Verdict(replace(reply, delivery=delivery(fault.action)))
 
     def _stepping(self) -> float:
-        return stepping(self._wall(), self.uptime_s(), self.settings.clock_step_s)
+        return stepping(time.time(), self.uptime_s(), self.settings.clock_step_s)
 
     def _answer(self, request: Request, subject: KeyedSubject, counted_s: float) -> Reply:
         if request.path != PATH or request.method not in ("GET", "POST"):

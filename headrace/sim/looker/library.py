@@ -9,7 +9,7 @@ import bisect
 import hashlib
 import json
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -63,14 +63,10 @@ class Library:
 
     Args:
         settings: how much of everything.
-        now: the present, for what is touched.
     """
 
-    def __init__(
-        self, settings: LookerSettings, now: Callable[[], datetime] = lambda: datetime.now(UTC)
-    ) -> None:
+    def __init__(self, settings: LookerSettings) -> None:
         self._settings = settings
-        self._now = now
         self._lock = threading.RLock()
         self._shelves = {
             kind: _Shelf(_ids(kind, settings.counts))
@@ -359,7 +355,7 @@ class Library:
             raise SpecError("kind", kind, f"none of {', '.join(self._shelves)}") from None
 
     def _stamp(self) -> str:
-        return self._now().strftime("%Y-%m-%dT%H:%M:%S.%f+00:00")
+        return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f+00:00")
 
 
 _TIMED = ("dashboard", "look", "board", "scheduled_plan", "folder")

@@ -48,7 +48,6 @@ class LookerSimulation(SimulatedService[LookerFault]):
     Args:
         settings: what it is.
         clock: seconds, for tokens, limits, intervals and the log. Latency passes in real time.
-        wall: Unix seconds, for `Retry-After` dates.
 
     Attributes:
         library: the content.
@@ -58,15 +57,10 @@ class LookerSimulation(SimulatedService[LookerFault]):
     fault_class = LookerFault
 
     def __init__(
-        self,
-        settings: LookerSettings,
-        *,
-        clock: Callable[[], float] = time.monotonic,
-        wall: Callable[[], float] = time.time,
+        self, settings: LookerSettings, *, clock: Callable[[], float] = time.monotonic
     ) -> None:
         super().__init__(settings, clock)
         self.settings = settings
-        self._wall = wall
         self.library = Library(settings)
         self.tokens = TokenStore(settings, clock)
         self._api = LookerApi(self.library, settings.page_most)
@@ -77,7 +71,7 @@ class LookerSimulation(SimulatedService[LookerFault]):
         return subject_of(request)
 
     def _judge(self, request: Request, arrival: Arrival, counted_s: float) -> Verdict:
-        refusal = self._gate.refuse(counted_s, self._wall())
+        refusal = self._gate.refuse(counted_s, time.time())
         if refusal:
             return Verdict(refusal)
         struck = self._faults.strike(self._subject(request), self.uptime_s())

@@ -77,7 +77,6 @@ def write_stream(
     on_acks: Callable[[list[Ack]], None] | None = None,
     on_read: Callable[[int], None] | None = None,
     stop: StopEvent = STOP,
-    clock: Callable[[], float] = time.monotonic,
 ) -> WriteReport:
     """Put the records into their chains; returns when what was read is durable, or parked.
 
@@ -89,7 +88,6 @@ def write_stream(
         on_acks: called with what became durable, in order per symbol, from one thread at a time.
         on_read: called with how many records a chunk held.
         stop: stops reading; what was read is still written.
-        clock: as the records' time of arrival; the same in all processes of this machine.
 
     Raises:
         StoreUnavailable: the store gave up, or a writer process died; what was acknowledged is
@@ -99,7 +97,7 @@ def write_stream(
     options = options or WriteOptions()
     _check(options)
     report = WriteReport()
-    started_s = clock()
+    started_s = time.monotonic()
     pool = _open_pool(store, options, on_acks or (lambda _: None))
     try:
         try:
@@ -107,7 +105,7 @@ def write_stream(
                 if stop.is_set():
                     report.stopped = True
                     break
-                pool.send(clock(), chunk.runs)
+                pool.send(time.monotonic(), chunk.runs)
                 report.read += chunk.records
                 report.read_bytes += chunk.size_bytes
                 if on_read is not None:
@@ -121,7 +119,7 @@ def write_stream(
     _gather(report, parts)
     if isinstance(chunks, Records):
         report.problems = _located(report.problems, chunks)
-    report.elapsed_s = clock() - started_s
+    report.elapsed_s = time.monotonic() - started_s
     return report
 
 
