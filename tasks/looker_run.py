@@ -1,4 +1,4 @@
-"""An extraction under way: everything its tasks share."""
+"""An extraction under way, everything its tasks share; and how a run reaches its Looker."""
 
 from __future__ import annotations
 
@@ -9,10 +9,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import ClassVar
+from urllib.parse import urlsplit
 
 from blocks.looker import BlockTypeCheckpoints
+from blocks.quota import Quota
+from blocks.resolve import looker_of, looker_quota_of, quota_place
 from headrace.leases import Lease
-from headrace.looker.client import LookerClient
+from headrace.logs import hide
+from headrace.looker.client import LookerClient, LookerConnection, open_client
+from headrace.looker.common_parameters import LookerAccess
 from headrace.looker.extract.context import Context, choose_session, resolve_folders
 from headrace.looker.extract.job import TypeJob
 from headrace.looker.extract.metrics import ExtractMetrics
@@ -20,11 +25,11 @@ from headrace.looker.extract.request import ExtractRequest, vault_lease
 from headrace.looker.extract.writer import BATCHES_PER_WORKER, Writer
 from headrace.looker.vault import Vault
 from headrace.paths import real_path
+from headrace.quota import Gate
 from headrace.run.progress import RunProgress
-from headrace.stopping import Ending
+from headrace.stopping import Ending, StopEvent
 from tasks.events import emit
-from tasks.kernel import QuotaRun, announce, opening, registered
-from tasks.looker_connection import connect, connection_of
+from tasks.kernel import Opening, QuotaRun, announce, opening, registered
 
 log = logging.getLogger(__name__)
 
@@ -32,6 +37,43 @@ log = logging.getLogger(__name__)
 _LEASE_CHECK_S = 1.0
 #: Events of one kind that a run emits.
 _MOST_EVENTS = 20
+
+
+def connection_of(request: LookerAccess) -> LookerConnection:
+    """Where the Looker of a request is; from now on no log says its secret.
+
+    Raises:
+        ConfigurationError: there is no such block, or something is missing.
+    """
+    connection = looker_of(request.base_url).within(request.timeout_s)
+    hide(connection.client_secret.get_secret_value())
+    return connection
+
+
+def connect(
+    request: LookerAccess,
+    connection: LookerConnection,
+    begun: Opening,
+    *,
+    workers: int,
+    stop: StopEvent,
+) -> tuple[Quota, Gate, LookerClient]:
+    """The quota of a Looker, its gate, and a client that is logged in; closed with the run.
+
+    Raises:
+        LoginRefused: the credentials are wrong.
+        ConnectionFailed: nothing listens at the address.
+    """
+    settings = begun.settings
+    quota = looker_quota_of(request.rate, breaker_cooldown_s=settings.breaker_cooldown_s)
+    host = urlsplit(connection.base_url).netloc.rpartition("@")[2]
+    gate = quota.gate(quota_place(settings), host, outage_limit_s=request.outage_limit_s)
+    begun.keep_open(gate)
+    client = open_client(connection, gate, workers=workers, stop=stop)
+    client.check_reachable()
+    begun.resources.callback(client.close)
+    client.login()
+    return quota, gate, client
 
 
 @dataclass(kw_only=True)

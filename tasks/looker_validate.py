@@ -24,7 +24,7 @@ from tasks import kernel
 from tasks.bounded_map import map_in_waves, thread_pool
 from tasks.events import emit_if_broken
 from tasks.kernel import ProgressArtifact, QuotaRun, announce, find_run, opening, registered
-from tasks.looker_connection import connect, connection_of
+from tasks.looker_run import connect, connection_of
 from tasks.prefect_defaults import task
 
 #: Queries of one task run.

@@ -1,4 +1,4 @@
-"""The commits of a product: merge what is due, ask the lease, save what is durable.
+"""What a run knows of its product, and its commits: merge, ask the lease, save what is durable.
 
 The order is fixed: the parts are durable in the lake, then the lease is asked whether it is still
 ours, then the checkpoint is saved. Killed anywhere in between, the next run finds the parts by
@@ -10,15 +10,18 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
+from headrace.coverage import EMPTY, IntervalSet
 from headrace.kill_points import kill_point
 from headrace.lake import RawLake
 from headrace.pull.checkpoints import Checkpoint, CheckpointStore
 from headrace.pull.exceptions import CheckpointNotSaved
-from headrace.pull.ledger import Listener
+from headrace.pull.ledger import Ledger, Listener
+from headrace.pull.planner import Survey
 from headrace.pull.product_leases import HeldLease
 from headrace.pull.request import PullRequest
-from headrace.pull.state import ProductState
 from headrace.pull.upkeep import Upkeep
 from headrace.stopping import StopEvent
 
@@ -28,6 +31,78 @@ COMMIT_INTERVAL_S = 10.0
 #: Each commit lists the product's parts, twice. Where that takes long (100,000 parts in a bucket),
 #: the next one comes so many times later, which keeps listing at a tenth; but this late at most.
 _LISTING_TIMES, _LONGEST_INTERVAL_S = 20.0, 300.0
+
+
+@dataclass(slots=True)
+class ProductState:
+    """What one run knows of one product; kept up while it works.
+
+    Args:
+        product: canonical product id.
+        before: the checkpoint that the run found.
+        ledger: what is durable, and what this run has added.
+        survey: what the exchange answered, and what is to be done.
+    """
+
+    product: str
+    before: Checkpoint | None = None
+    ledger: Ledger = field(default_factory=Ledger)
+    survey: Survey = field(default_factory=Survey)
+
+    @property
+    def newest(self) -> int:
+        """The newest id that the exchange has shown to this run, or to the one before."""
+        if self.survey.history:
+            return self.survey.history.newest
+        return self.before.newest if self.before else 0
+
+    @property
+    def watermark(self) -> int:
+        """The highest id at or below which nothing is missing."""
+        return min(self.ledger.covered.watermark(), self.newest)
+
+    @property
+    def ingest_from(self) -> int:
+        """The lowest id that ingests answered for before this run; 0 if none has begun."""
+        return self.before.ingest_from if self.before else 0
+
+    @property
+    def failed_before(self) -> IntervalSet:
+        """Ids that the run before tried and did not get."""
+        return IntervalSet(self.before.failed) if self.before else EMPTY
+
+    def count(self, lake: RawLake) -> None:
+        """Count the trades of the lake where the ledger has lost count of them."""
+        if not self.ledger.counted:
+            held = lake.stats(self.product)
+            self.ledger.recount(held.covered, held.rows, held.holes)
+
+    def checkpoint(self, *, lake: str, source: str, token: int, run_id: str) -> Checkpoint:
+        """What a commit at this moment says.
+
+        Args:
+            lake: the lake, as it calls itself.
+            source: the exchange's name.
+            token: fencing token of the lease that it is saved under.
+            run_id: the run that saves it.
+        """
+        ledger, history = self.ledger, self.survey.history
+        return Checkpoint(
+            lake=lake,
+            source=source,
+            product=self.product,
+            covered=ledger.covered.ranges,
+            holes=ledger.holes.ranges,
+            failed=((ledger.failed | self.failed_before) - ledger.covered).ranges,
+            rows=ledger.rows if ledger.counted else 0,
+            first=history.first if history else 0,
+            watermark=self.watermark,
+            newest=self.newest,
+            ingest_from=self.survey.ingest_from or self.ingest_from,
+            fencing_token=token,
+            run_id=run_id,
+            updated_at=datetime.now(UTC),
+        )
 
 
 class Commits:

@@ -19,7 +19,7 @@ from headrace.lake.names import MAX_ID
 from headrace.lake.upkeep import merge_plan
 from headrace.leases import LeaseStore
 from headrace.pull.checkpoints import CheckpointStore
-from headrace.pull.commits import Commits
+from headrace.pull.commits import Commits, ProductState
 from headrace.pull.exceptions import TokenBehind
 from headrace.pull.failures import Failures
 from headrace.pull.fetching import Fetching
@@ -29,7 +29,6 @@ from headrace.pull.planner import Survey, refresh_chunks, survey
 from headrace.pull.product_leases import HeldLease, ProductLeases
 from headrace.pull.report import ChunkReceipt, PartEnd, PlanReceipt, ProductReceipt
 from headrace.pull.request import PullRequest
-from headrace.pull.state import ProductState
 from headrace.pull.upkeep import Upkeep
 from headrace.quota import Lane
 from headrace.run.progress import RunProgress
