@@ -85,6 +85,11 @@ class FaultyStore:
         """See `Store.location`."""
         return self._inner.location
 
+    @property
+    def lists_together(self) -> bool:
+        """See `Store.lists_together`."""
+        return self._inner.lists_together
+
     def place(self, key: str) -> str:
         """See `Store.place`."""
         return self._inner.place(key)

@@ -120,8 +120,10 @@ class Listings:
         self._read = {
             name: found for name, found in self._read.items() if began - found[0] <= FRESH_S
         }
-        # Stores list by rising key: what stands before it would have to be read first.
-        wanted = (product, *(later for later in self._later if later > product))
+        wanted = [product]
+        if self._lake.store.lists_together:
+            # Stores list by rising key: what stands before it would have to be read first.
+            wanted += [later for later in self._later if later > product]
         for known in self._lake.listings(wanted):
             self._read |= {name: (began, listing) for name, listing in known.items()}
             if product in self._read:

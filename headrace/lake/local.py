@@ -54,6 +54,11 @@ class LocalStore:
         """The absolute path of the root, without symbolic links."""
         return str(self._root)
 
+    @property
+    def lists_together(self) -> bool:
+        """See `Store.lists_together`."""
+        return False
+
     def place(self, key: str) -> str:
         """The absolute path of `key`."""
         return str(self._root / key)

@@ -78,6 +78,11 @@ class S3Store:
         """The bucket and prefix as s3://bucket/prefix."""
         return s3_location(self._bucket, self._prefix)
 
+    @property
+    def lists_together(self) -> bool:
+        """See `Store.lists_together`."""
+        return True
+
     def place(self, key: str) -> str:
         """The object as s3://bucket/prefix/key."""
         return f"s3://{self._bucket}/{self._prefix}{key}"

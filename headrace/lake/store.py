@@ -55,6 +55,11 @@ class Store(Protocol):
     def location(self) -> str:
         """The root, as a person would write it: a path, or s3://bucket/prefix."""
 
+    @property
+    def lists_together(self) -> bool:
+        """Whether a request of `listings` can answer for more than one prefix."""
+        ...
+
     def place(self, key: str) -> str:
         """The full path or URL of `key`, for messages."""
 
@@ -133,6 +138,11 @@ class GuardedStore:
     def location(self) -> str:
         """See `Store.location`."""
         return self._inner.location
+
+    @property
+    def lists_together(self) -> bool:
+        """See `Store.lists_together`."""
+        return self._inner.lists_together
 
     def place(self, key: str) -> str:
         """See `Store.place`."""

@@ -17,6 +17,8 @@ class MemoryStore:
     def __init__(self) -> None:
         self.objects: dict[str, bytes] = {}
 
+    lists_together = True
+
     def place(self, key: str) -> str:
         return f"memory/{key}"
 

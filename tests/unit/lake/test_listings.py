@@ -115,6 +115,20 @@ def test_four_hundred_products_take_a_request_per_page_of_objects() -> None:
     assert len(boto.asked) == 3
 
 
+def test_a_folder_is_listed_when_its_product_is_asked_for(
+    lake: RawLake, store: FaultyStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To prepare what is listed later would take a time that grows with the square of a run."""
+    asked: list[list[str]] = []
+    listing = store.listings
+    monkeypatch.setattr(store, "listings", lambda names: listing(asked.append([*names]) or names))
+    listings = Listings(lake, [PRODUCT, "ETH-USD", "ZEC-USD"])
+    assert len(listings.listed(PRODUCT).parts(PRODUCT).parts) == 2
+    write(lake, "ETH-USD", 1)
+    assert len(listings.listed("ETH-USD").parts("ETH-USD").parts) == 1
+    assert [len(names) for names in asked] == [1, 1]
+
+
 def test_what_is_not_asked_for_is_passed_over_and_long_products_are_read_to_their_end() -> None:
     others = [part(f"M{n}-USD", at) for n in range(9) for at in range(50)]
     long = [part("ZZZ-USD", at) for at in range(25)]
