@@ -20,9 +20,14 @@ from prefect.results import ResultRecord  # type: ignore[attr-defined]
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 
 from headrace.extras import require
-from headrace.stopping import StopEvent
+from headrace.stopping import StopEvent, Stopped
 
 Call = TypeVar("Call")
+
+
+def why_none(outcome: object) -> str:
+    """Why a task run left nothing: the run is to stop (None: it was not begun), or it crashed."""
+    return Stopped().message if outcome is None else f"the task run crashed ({outcome!r})"
 
 
 def task_pool(runner: str, width: int) -> TaskRunner[Any]:

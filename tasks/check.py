@@ -29,10 +29,9 @@ from headrace.pull.ledger import EXCHANGE
 from headrace.pull.product_leases import ProductLeases
 from headrace.run.progress import StepProgress
 from headrace.run.report import Status, combined
-from headrace.stopping import Stopped
 from headrace.unified.exceptions import TableDamaged, TableMissing, TableTooNew, TableUnreachable
 from tasks import kernel
-from tasks.bounded_map import map_in_waves, thread_pool
+from tasks.bounded_map import map_in_waves, thread_pool, why_none
 from tasks.events import emit_breaches
 from tasks.kernel import PipelineRun, ProgressArtifact, announce, find_run, opening, registered
 from tasks.prefect_defaults import task
@@ -197,8 +196,7 @@ def check_products(checking: Checking) -> tuple[ProductChecks, ...]:
 def _found(product: str, outcome: object) -> ProductChecks:
     if isinstance(outcome, ProductChecks):
         return outcome
-    error = Stopped().message if outcome is None else f"the task run crashed ({outcome!r})"
-    return ProductChecks(product, Status.FAILED, error=error)
+    return ProductChecks(product, Status.FAILED, error=why_none(outcome))
 
 
 def conclude_check(checking: Checking, found: Sequence[ProductChecks]) -> State[CheckReport]:

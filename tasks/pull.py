@@ -20,7 +20,7 @@ from headrace.pull.job import ProductJob
 from headrace.pull.report import ChunkReceipt, PlanReceipt, ProductReceipt, log_product
 from headrace.run.report import Status
 from headrace.stopping import Stopped
-from tasks.bounded_map import Ended, map_in_waves, thread_pool
+from tasks.bounded_map import Ended, map_in_waves, thread_pool, why_none
 from tasks.events import emit_if_up_to_date
 from tasks.kernel import ProgressArtifact, announce
 from tasks.prefect_defaults import task
@@ -181,8 +181,4 @@ def _mapped(run: Run, task: Task[..., Any]) -> Iterator[Ended[str] | None]:
 def _product_receipt(ended: Ended[str]) -> ProductReceipt:
     if isinstance(ended.outcome, ProductReceipt):
         return ended.outcome
-    if ended.outcome is None:
-        return ProductReceipt(ended.call, Status.FAILED, error=Stopped().message)
-    return ProductReceipt(
-        ended.call, Status.FAILED, error=f"the task run crashed ({ended.outcome!r})"
-    )
+    return ProductReceipt(ended.call, Status.FAILED, error=why_none(ended.outcome))

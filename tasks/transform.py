@@ -32,7 +32,7 @@ from headrace.unified.table import UNIFIED_ROOT
 from headrace.unified.taking import COMMIT_ROWS
 from headrace.unified.transforming import Prepared, with_change
 from tasks import kernel
-from tasks.bounded_map import map_in_waves
+from tasks.bounded_map import map_in_waves, why_none
 from tasks.lake_report import publish_page
 from tasks.prefect_defaults import task
 from tasks.pull_run import Run as PullRun
@@ -316,13 +316,7 @@ def _mapped(
             run.progress.step()
             yield ended.outcome
         else:
-            _fail(run, [ended.call], _why_none(ended.outcome))
-
-
-def _why_none(outcome: object) -> HeadraceError:
-    if outcome is None:
-        return Stopped()
-    return HeadraceError(f"the task run crashed ({outcome!r})")
+            _fail(run, [ended.call], HeadraceError(why_none(ended.outcome)))
 
 
 def _failed(product: str, error: HeadraceError) -> State[Prepared]:
