@@ -37,7 +37,7 @@ class ExchangeApi:
             case ["products", product, "ticker"]:
                 return Subject("ticker", product)
             case ["products", product, "trades"]:
-                return Subject("trades", product, _integer(request.query.get("after", "")))
+                return Subject("trades", product, integer_of(request.query.get("after", "")))
             case _:
                 return Subject("any")
 
@@ -72,14 +72,14 @@ def _trades(tape: Tape, request: Request, on_page: PageAction | None) -> Reply:
     after, limit, before = (request.query.get(name) for name in ("after", "limit", "before"))
     if before is not None:
         return _error(400, "before cursor is not supported by the simulated exchange")
-    size = _MAX_LIMIT if limit is None else _integer(limit)
+    size = _MAX_LIMIT if limit is None else integer_of(limit)
     if size is None or size < 1:
         return _error(400, "Invalid limit")
     newest = tape.newest_id()
     if after is None:
         top = newest - (on_page.behind if isinstance(on_page, Stale) else 0)
     else:
-        cursor = _integer(after)
+        cursor = integer_of(after)
         if cursor is None or cursor < 1:
             return _error(400, "after cursor value is not valid")
         top = min(newest, cursor - 1)
@@ -128,7 +128,7 @@ def _product(spec: ProductSpec) -> dict[str, Any]:
     }
 
 
-def _integer(text: str) -> int | None:
+def integer_of(text: str) -> int | None:
     """A whole number in plain digits; `None` for anything else, floats included."""
     digits = text.removeprefix("-")
     return int(text) if digits.isascii() and digits.isdigit() and len(digits) < 20 else None

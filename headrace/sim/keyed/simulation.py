@@ -35,6 +35,7 @@ from pydantic import BaseModel, Field
 from headrace.sim.actions import Slow, delivery, substitute
 from headrace.sim.arrivals import Arrival
 from headrace.sim.exceptions import SpecError, UnknownCommand
+from headrace.sim.exchange import integer_of
 from headrace.sim.http import Reply, Request
 from headrace.sim.keyed.settings import KeyedFault, KeyedSettings, KeyedSubject
 from headrace.sim.latency import LatencySource
@@ -100,7 +101,7 @@ class KeyState:
             self._throttled += 1
             counts.blocked = self._throttled >= self._block_after
             return error_reply(429, f"more than {self._limit}")
-        number = _integer(nonce)
+        number = integer_of(nonce)
         if number is None or (self._nonce is not None and number <= self._nonce):
             counts.bad_nonces += 1
             why = "no whole number" if number is None else f"not above the last one, {self._nonce}"
@@ -217,11 +218,6 @@ def _fields(request: Request) -> dict[str, str]:
         given = body.items() if isinstance(body, dict) else ()
         return fields | {name: str(value) for name, value in given}
     return fields | dict(parse_qsl(request.body.decode("latin-1"), keep_blank_values=True))
-
-
-def _integer(text: str) -> int | None:
-    digits = text.removeprefix("-")
-    return int(text) if digits.isascii() and digits.isdigit() and len(digits) < 20 else None
 
 
 def error_reply(status: int, message: str) -> Reply:
