@@ -87,9 +87,8 @@ def map_in_waves(
     fixed: dict[str, Any],
     width: int,
     stop: StopEvent,
-    tick_s: float = 0.5,
 ) -> Iterator[Ended[Call] | None]:
-    """Yield every call as it ends, and None at least every `tick_s` seconds in between.
+    """Yield every call as it ends, and None at least every half second in between.
 
     Args:
         calls: taken from only as the pool has room; no more once `stop` is set.
@@ -111,7 +110,7 @@ def map_in_waves(
         if not out:
             return
         try:
-            call, future = ended.get(timeout=tick_s)
+            call, future = ended.get(timeout=0.5)
         except Empty:
             yield None
             continue

@@ -26,7 +26,6 @@ import pyarrow as pa
 from headrace.errors import ConfigurationError
 from headrace.lake.exceptions import LakeUnusable, ObjectMissing, StoreError
 from headrace.lake.opening import make_store
-from headrace.lake.s3_settings import S3Settings
 from headrace.lake.store import Store
 from headrace.looker.exceptions import (
     NoSuchSnapshot,
@@ -157,22 +156,18 @@ def _read(store: Store, name: str) -> Snapshot:
     return parse(store.place(key), store.get(key))
 
 
-def open_snapshots(
-    location: str, *, s3: S3Settings | None = None, check: bool = False, stop: StopEvent = STOP
-) -> Store:
+def open_snapshots(location: str, *, check: bool = False) -> Store:
     """The store at `location`, of the same kind as a lake's.
 
     Args:
         location: a folder, or s3://bucket/prefix.
-        s3: how to reach S3; boto3's own configuration if left out.
         check: try to list, write and remove there first.
-        stop: ends waits between attempts.
 
     Raises:
         SnapshotsUnusable: an unknown form, a file, no permission, no answer.
     """
     try:
-        store = make_store(location, s3=s3, stop=stop)
+        store = make_store(location)
         if check:
             store.check()
     except LakeUnusable as error:

@@ -90,7 +90,6 @@ def survey(
     lane: Lane,
     beyond: int = 0,
     ingest_from: int = 0,
-    now: datetime | None = None,
 ) -> Survey:
     """Ask the exchange for what is not known, and work out what is missing.
 
@@ -113,7 +112,7 @@ def survey(
     if history is None:
         return Survey()
     first, newest = history.first, history.newest
-    now = now or datetime.now(UTC)
+    now = datetime.now(UTC)
 
     def since(moment: datetime) -> int:
         return first_id_since(client, product, moment, history, lane=lane)

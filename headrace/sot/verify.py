@@ -164,7 +164,6 @@ def verify_store(
     symbols: Iterable[int] | None = None,
     processes: int | None = None,
     blocks: int = 8,
-    seed: int = 0,
     mark: bool = True,
     on_verdict: Callable[[Verdict], None] | None = None,
 ) -> VerifyReport:
@@ -178,7 +177,6 @@ def verify_store(
         symbols: only these; all if left out.
         processes: over how many to spread; 0 works in this one, None decides by the store.
         blocks: of each symbol, when sampled.
-        seed: of the sample.
         mark: remember how far each symbol was found good (not when sampled).
         on_verdict: called with each range that is done, from several threads.
 
@@ -204,7 +202,7 @@ def verify_store(
     report.symbols = list(by_symbol.values())
     if mode is Mode.SAMPLED:
         for head in heads.values():
-            _verify_sample(store, head, blocks, seed, by_symbol[head.symbol_id])
+            _verify_sample(store, head, blocks, by_symbol[head.symbol_id])
     else:
         ranges += [
             chain_range for head in heads.values() for chain_range in plan_symbol(store, head, mode)
@@ -342,9 +340,9 @@ def _is_new(store: SotStore, symbol_id: int, position: Position) -> bool:
     return store.verified(symbol_id) != position
 
 
-def _verify_sample(store: SotStore, head: Head, blocks: int, seed: int, into: SymbolReport) -> None:
+def _verify_sample(store: SotStore, head: Head, blocks: int, into: SymbolReport) -> None:
     seen_to = head.first_seq
-    for seq in sample(head, blocks, seed):
+    for seq in sample(head, blocks):
         if seq < seen_to:
             continue  # in the block looked at last
         try:

@@ -19,7 +19,7 @@ from headrace.cli.server.environment import client_environment, configured_envir
 from headrace.cli.server.managed import ManagedServer, RunningServer
 from headrace.errors import HeadraceError
 from headrace.settings import load_settings
-from headrace.stopping import STOP, StopEvent
+from headrace.stopping import STOP
 from headrace.wire import check_proxies
 
 log = logging.getLogger(__name__)
@@ -60,7 +60,6 @@ def api_for_run(
     *,
     say: Callable[[str], None] = say_on_stderr,
     while_starting: Callable[[], None] = lambda: None,
-    stop: StopEvent = STOP,
 ) -> Iterator[RunApi]:
     """Have a Prefect API for a `with` block; `prefect` is best imported inside it.
 
@@ -72,7 +71,6 @@ def api_for_run(
         say: takes the lines for people: where the UI is, how to keep it up.
         while_starting: called while a server starts, with the environment already set: the place
             to import the flows (1 to 3 s), which then costs no time of its own.
-        stop: looked at while waiting.
 
     Raises:
         ConfigurationError: a settings file of Prefect's cannot be read, or a proxy not be used.
@@ -87,7 +85,7 @@ def api_for_run(
         with _environment({**configured_environment(), **prefect_home(home)}):
             yield RunApi(configured.api_url, configured.ui_url, "configured")
         return
-    with managed_api(home, say=say, while_starting=while_starting, stop=stop) as api:
+    with managed_api(home, say=say, while_starting=while_starting) as api:
         yield api
 
 
@@ -97,7 +95,6 @@ def managed_api(
     *,
     say: Callable[[str], None] = say_on_stderr,
     while_starting: Callable[[], None] = lambda: None,
-    stop: StopEvent = STOP,
 ) -> Iterator[RunApi]:
     """Do as `api_for_run` does where nothing is configured, whatever is configured."""
 
@@ -113,7 +110,7 @@ def managed_api(
             environment.enter_context(_environment(of_client(server)))
             while_starting()
 
-        managed = ManagedServer(home, stop=stop)
+        managed = ManagedServer(home)
         with managed.used(while_starting=starting) as server:
             if not server.started_now:
                 environment.enter_context(_environment(of_client(server)))
@@ -124,7 +121,7 @@ def managed_api(
             finally:
                 # Without a server, what is not delivered by now would hold up the process's end.
                 if origin == "temporary":
-                    patience_s = _INTERRUPTED_DRAIN_S if stop.is_set() else _DRAIN_S
+                    patience_s = _INTERRUPTED_DRAIN_S if STOP.is_set() else _DRAIN_S
                     drain(patience_s if managed.running() else 0.0)
 
 
