@@ -75,14 +75,14 @@ class SignedChain:
     Args:
         store: where they are.
         prefix: of their keys.
-        type: what their payloads say that they are, with the version that is known at its end, as
+        kind: what their payloads say that they are, with the version that is known at its end, as
             in `headrace.lake-head.v1`.
         open: see `Open`.
     """
 
     store: Store
     prefix: str
-    type: str
+    kind: str
     open: Open
 
     def key(self, sequence: int) -> str:
@@ -119,23 +119,23 @@ class SignedChain:
         except BadStatement as error:
             raise ManifestDamaged(place, error.reason) from error
         kind, version = _split(payload["type"])
-        known_kind, known = _split(self.type)
+        known_kind, known = _split(self.kind)
         if kind != known_kind or version < 1:
-            raise ManifestDamaged(place, f"it is no {self.type}")
+            raise ManifestDamaged(place, f"it is no {self.kind}")
         if version > known:
             raise ManifestTooNew(place, found=version, known=known)
         if payload.get("sequence") != sequence:
             raise ManifestDamaged(place, f"it has the number {payload.get('sequence')}")
         return Link(sequence, key, hashlib.sha256(content).hexdigest(), payload)
 
-    def stated(self, link: Link, kind: type[Statement]) -> Statement:
+    def stated(self, link: Link, form: type[Statement]) -> Statement:
         """What a link states.
 
         Raises:
             ManifestDamaged: it lacks a field, or has another value in it.
         """
         try:
-            return from_payload(link.payload, kind)
+            return from_payload(link.payload, form)
         except msgspec.ValidationError as error:
             raise ManifestDamaged(self.store.place(link.key), str(error)) from error
 
