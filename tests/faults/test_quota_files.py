@@ -77,12 +77,12 @@ def use_up(gate: Gate) -> None:
 def test_setting_the_wall_clock_changes_nothing(
     open_one: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gate = open_one()
+    gate = open_one("2/3s")  # longer than a busy machine holds up a test
     real = time.time
     for hours in (-1, 1):
         use_up(gate)
         monkeypatch.setattr(time, "time", lambda shift=hours: real() + 3600 * shift)
-        assert 0.1 < seconds_to_permit(gate) < 5
+        assert 0.1 < seconds_to_permit(gate) < 8
 
 
 def test_slots_from_the_future_are_dropped_with_a_warning(
