@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +13,7 @@ from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRun
 from support.looker import SECRET
 from support.pulls import Watcher
 
+from headrace.cli.exit_codes import Exit
 from headrace.errors import ConfigurationError
 from headrace.looker.validate.report import ValidateReport
 from headrace.run.report import Status
@@ -79,6 +81,27 @@ def test_broken_content_is_a_partial_run_a_table_and_one_event(
     refused = validate()
     assert refused.status is Status.FAILED
     assert "403" in refused.error
+
+
+def test_the_command_says_what_is_broken_and_ends_with_4(
+    sim: SimulatedLooker, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    from headrace.cli.main import main
+
+    def command(*options: str) -> tuple[int, str]:
+        monkeypatch.setattr(sys, "argv", ["headrace", "looker", "validate", *options])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return int(ended.value.code or 0), capfd.readouterr().out
+
+    monkeypatch.setattr("headrace.cli.running.bounded_exit", lambda code, drain_s: sys.exit(code))
+    code, out = command("--rate", "none", "--json")
+    assert (code, json.loads(out)["status"]) == (Exit.DONE, "done")
+
+    sim.library.unknown_fields = {"users.count"}
+    code, out = command("--rate", "none")
+    assert code == Exit.PARTIAL
+    assert "users.count" in out
 
 
 def test_parameters_that_contradict_each_other_are_named() -> None:

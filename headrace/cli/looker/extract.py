@@ -232,7 +232,7 @@ def cleanup(
 
 
 validate = pipeline_command(
-    "looker-validate",
+    "looker_validate",
     ValidateRequest,
     """Find looks, dashboards and schedules whose queries do not run any more.
 

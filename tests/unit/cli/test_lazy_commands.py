@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
 
 import pytest
 from typer.main import get_group
 
+from headrace import cli
 from headrace.cli import looker, main, sot
 from headrace.cli.lazy_commands import LazyGroup
 
@@ -118,3 +122,18 @@ def test_a_mistyped_command_is_answered_with_the_nearest() -> None:
     group = get_group(main.app)
     with pytest.raises(Exception, match="Did you mean 'backfill'"):
         group.main(["backfil"], standalone_mode=False)
+
+
+def test_each_pipeline_command_names_a_flow_that_exists() -> None:
+    named = [
+        call.args[0].value
+        for path in Path(cli.__path__[0]).rglob("*.py")
+        for call in ast.walk(ast.parse(path.read_text()))
+        if isinstance(call, ast.Call)
+        and isinstance(call.func, ast.Name)
+        and call.func.id == "pipeline_command"
+        and isinstance(call.args[0], ast.Constant)
+    ]
+    assert len(named) >= 8
+    for flow in named:
+        assert callable(getattr(import_module(f"flows.{flow}"), str(flow)))
