@@ -369,6 +369,30 @@ def test_what_left_the_folder_is_named_and_goes_into_the_trash_if_asked_for(
     _only(lookers.promote(remove=True)[0], Change.UNCHANGED)
 
 
+@pytest.mark.parametrize("moved", [False, True])
+def test_what_a_folder_took_along_is_removed_content(lookers: Lookers, moved: bool) -> None:
+    lookers.promote()
+    new_ids = lookers.new_ids()
+    below = max(BELOW, key=int)  # a leaf
+    inside = {
+        (type_, item)
+        for type_ in ("look", "dashboard")
+        for item, body in lookers.dev.library.content(type_).items()
+        if str(json.loads(body)["folder_id"]) == below
+    }
+    assert inside
+    if moved:
+        lookers.dev.library.edit("folder", below, parent_id="1")
+    else:
+        for type_, item in inside:
+            lookers.dev.library.trash(type_, item)
+        lookers.dev.library.remove("folder", below)
+    why = "its folder was moved" if moved else "it is gone in the folder that it was promoted from"
+    plan, _ = lookers.promote()
+    removed = {(item.type, item.id): (item.new_id, item.why) for item in plan.of(Change.REMOVED)}
+    assert removed == {key: (new_ids[key], why) for key in inside}
+
+
 @pytest.mark.parametrize("after", [1, 3, 7, 20, 45])
 def test_killed_at_any_request_the_next_run_goes_on(lookers: Lookers, after: int) -> None:
     """The process ends right after a write was carried out, before it could note the answer."""

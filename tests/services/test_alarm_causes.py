@@ -86,18 +86,33 @@ def test_a_looker_that_fails(server: Server, hook: Hook) -> None:
     counts = {"dashboard": 420, "look": 3}
     fault = "error,status=500,ask=list,type=dashboard,offset=200"
     with SimulatedLooker(counts=counts, faults=(fault,)) as looker:
-        server.environment |= {
-            "LOOKERSDK_BASE_URL": looker.url,
-            "LOOKERSDK_CLIENT_ID": "headrace",
-            "LOOKERSDK_CLIENT_SECRET": SECRET,
-            "HEADRACE_LOOKER_RATE": "none",
-        }
+        server.environment |= login(looker)
         assert server.command("looker", "extract", check=False).returncode == 4
     [alarm] = wait_until(lambda: alarms(hook, "extraction-incomplete"), 60, "the alarm")
     facts = alarm["facts"]
     assert (facts["types"], facts["failed_items"], facts["missing_ranges"]) == (["dashboard"], 0, 1)
     assert "500" in facts["error"]
     assert looker.url.removeprefix("http://") in alarm["subject"]
+
+
+def test_a_looker_whose_content_does_not_run(server: Server, hook: Hook) -> None:
+    with SimulatedLooker(counts={"dashboard": 4, "look": 3}) as looker:
+        looker.library.unknown_fields = {"users.count"}
+        server.environment |= login(looker)
+        assert server.command("looker", "validate", check=False).returncode == 4
+    [alarm] = wait_until(lambda: alarms(hook, "content-broken"), 60, "the alarm")
+    assert sum(alarm["facts"]["types"].values()) == alarm["facts"]["errors"] > 0
+    assert "users.count" in alarm["facts"]["first"]
+    assert looker.url.removeprefix("http://") in alarm["subject"]
+
+
+def login(looker: SimulatedLooker) -> dict[str, str]:
+    return {
+        "LOOKERSDK_BASE_URL": looker.url,
+        "LOOKERSDK_CLIENT_ID": "headrace",
+        "LOOKERSDK_CLIENT_SECRET": SECRET,
+        "HEADRACE_LOOKER_RATE": "none",
+    }
 
 
 @pytest.mark.timeout(600)

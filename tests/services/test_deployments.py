@@ -111,6 +111,7 @@ def test_the_server_has_the_blocks_and_the_alarms(server: Server) -> None:
         ("breaker-open", False),
         ("chain-broken", False),
         ("check-failed", False),
+        ("content-broken", False),
         ("data-old", False),
         ("extraction-incomplete", False),
         ("gap-found", False),

@@ -344,6 +344,11 @@ def test_looker(world: World, tmp_path: Path) -> None:
             "LOOKERSDK_CLIENT_ID=id": "LOOKERSDK_CLIENT_ID=headrace",
             "LOOKERSDK_CLIENT_SECRET=secret": f"LOOKERSDK_CLIENT_SECRET={SECRET}",
             "https://other.looker.com:19999": world.other_looker.url,
+            "https://dev.looker.com:19999": world.looker.url,
+            "https://prod.looker.com:19999": world.other_looker.url,
+            "LOOKERSDK_TARGET_CLIENT_ID=id": "LOOKERSDK_TARGET_CLIENT_ID=headrace",
+            "LOOKERSDK_TARGET_CLIENT_SECRET=secret": f"LOOKERSDK_TARGET_CLIENT_SECRET={SECRET}",
+            "promote 17": "promote 2",
         },
         HEADRACE_LOOKER_RATE="none",
     )

@@ -22,6 +22,7 @@ NOT_SERVED = "not-served"
 NOT_STARTED = "not-started"
 THROTTLED = "throttled"
 EXTRACTION_INCOMPLETE = "extraction-incomplete"
+CONTENT_BROKEN = "content-broken"
 
 #: Names by which alarms of older versions watch for events.
 OLDER_EVENTS = frozenset(
@@ -238,6 +239,17 @@ ALARMS = (
             "{{ event.payload['missing_ranges'] }} range(s) of "
             "{{ event.payload['types'] | join(', ') }} did not come: "
             "{{ event.payload['error'] }}. The next run fetches them: headrace looker extract"
+        ),
+    ),
+    Alarm(
+        key=CONTENT_BROKEN,
+        name="headrace: content broken",
+        description="Content of a Looker does not run any more; once per Looker in {within}.",
+        expect=frozenset({"headrace.looker.content-broken"}),
+        subject=f"headrace: content of {_SUBJECT_NAME} does not run",
+        body=(
+            f"A validation of {_SUBJECT_NAME} found {{{{ event.payload['errors'] }}}} error(s), "
+            "the first: {{ event.payload['first'] }}. All of them: headrace looker validate"
         ),
     ),
 )

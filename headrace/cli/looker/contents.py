@@ -51,12 +51,13 @@ def list_items(
     """List the items of a vault: type, id, name, folder, when changed and when seen last."""
     wanted = known_type(type_) if type_ else ""
     with opened(vault) as source:
-        rows = source.contents.rows(wanted, deleted=deleted, folder=folder, text=text)
-        found = list(islice(rows, limit or (None if as_json else _MOST_SHOWN)))
+        listed = source.contents.rows(wanted, deleted=deleted, folder=folder, text=text)
+        found = list(islice(listed, limit or (None if as_json else _MOST_SHOWN)))
     if as_json:
         print_json({"items": [_as_dict(row) for row in found]})
     elif found:
-        Console().print(table_of([_shown(row) for row in found], whole=("type", "updated", "seen")))
+        rows = [_shown(row) | ({"deleted": row.deletion or ""} if deleted else {}) for row in found]
+        Console().print(table_of(rows, whole=("type", "folder", "updated", "seen")))
         if limit is None and len(found) == _MOST_SHOWN:
             typer.echo(f"the first {_MOST_SHOWN:,}; see --limit, --search, --json")
     else:
@@ -186,7 +187,6 @@ def _shown(row: Row) -> dict[str, str]:
         "updated": (row.updated_at or "")[:10],
         "seen": row.seen_at[:10],
         "version": str(row.version),
-        "deleted": row.deletion or "",
     }
 
 

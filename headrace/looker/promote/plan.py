@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -431,11 +431,22 @@ class Planner:
 
     def _removed(self) -> Iterator[PlannedItem]:
         """Looks and dashboards that were promoted from here and are not here any more."""
+        folders = self._folders_of_before()
         for type_ in ("look", "dashboard"):
-            for folder in self._reading.folders:
+            for folder in folders:
                 for row in self._vault.contents.rows(type_, folder=folder, deleted=True):
                     if (type_, row.id) not in self._items:
                         yield from self._if_removed(row)
+
+    def _folders_of_before(self) -> list[str]:
+        """The folders in and below this one, with those that the vault holds and that are gone."""
+        below = defaultdict[str | None, list[str]](list)
+        for row in self._vault.contents.rows("folder", deleted=True):
+            below[id_text(self._body("folder", row.id).get("parent_id"))].append(row.id)
+        folders = list(self._reading.folders)
+        for folder in folders:  # it grows
+            folders += [each for each in below[folder] if each not in folders]
+        return folders
 
     def _if_removed(self, row: Row) -> Iterator[PlannedItem]:
         if self._state.entry(mark_kind(row.type), row.id) is None:
@@ -450,8 +461,10 @@ class Planner:
         except NotFound:
             pass  # what is gone for good
         else:
+            folder = id_text(now.get("folder_id"))
             if not now.get("deleted"):
-                why = f"it was moved to folder {now.get('folder_id')}"
+                with_folder = folder == row.folder
+                why = "its folder was moved" if with_folder else f"it was moved to folder {folder}"
         yield PlannedItem(
             row.type, row.id, row.name or row.id, Change.REMOVED, entry.new_id, why=why
         )
