@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from headrace.amounts import counted
 from headrace.cli.common import Json, LakeOption, print_json
 from headrace.cli.exit_codes import Exit
 from headrace.cli.server.configured import configured_api, managed_port, present_api
@@ -153,7 +154,7 @@ def _show_end(results: list[CheckResult]) -> None:
     found = [finding.severity for result in results for finding in result.findings]
     problems, warnings = found.count(Severity.PROBLEM), found.count(Severity.WARNING)
     verdict = "runs will not work" if problems else "runs will work"
-    typer.echo(f"{problems} problems, {warnings} warnings: {verdict}")
+    typer.echo(f"{counted(problems, 'problem')}, {counted(warnings, 'warning')}: {verdict}")
 
 
 def _show_refusal(error: ConfigurationError, *, as_json: bool) -> None:

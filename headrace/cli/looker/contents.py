@@ -92,12 +92,19 @@ def info(vault: VaultPath = None, as_json: Json = False) -> None:
     console = Console()
     if rows:
         console.print(table_of(rows))
-    shown = ("kind", "status", "started_at", "ended_at", "run_id")
-    if facts["sessions"]:
-        sessions = (
-            {"session": str(s["id"]), **{n: s[n] for n in shown}} for s in facts["sessions"]
-        )
-        console.print(table_of(list(sessions)))
+    sessions = [
+        {
+            "session": str(session["id"]),
+            "kind": session["kind"],
+            "status": session["status"],
+            "started": session["started_at"][:19],
+            "ended": (session["ended_at"] or "")[:19],
+            "run_id": session["run_id"],
+        }
+        for session in facts["sessions"]
+    ]
+    if sessions:
+        console.print(table_of(sessions, whole=("kind", "started", "ended")))
 
 
 def show(

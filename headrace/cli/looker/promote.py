@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from headrace.amounts import counted
 from headrace.cli.common import Json, Yes, confirm, print_json, table_of
 from headrace.cli.exit_codes import Exit
 from headrace.cli.looker.shared import (
@@ -114,10 +115,10 @@ def promote(
         done: RestoreReport | None = None
         if promoter.due and not dry_run:
             if not yes:
-                what = f"{len(promoter.due):,} items of {plan.name!r} to {plan.target}"
+                what = f"{counted(len(promoter.due), 'item')} of {plan.name!r} to {plan.target}"
                 confirm(
                     f"Promote {what}?",
-                    refusal=f"{what} were not promoted",
+                    refusal=f"nothing was promoted of {what}",
                     hint="repeat with --yes, or look with --dry-run",
                 )
             done = promoter.run()

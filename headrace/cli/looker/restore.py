@@ -177,9 +177,11 @@ def _show_failures(vault: str | None, *, as_json: bool) -> None:
         print_json({"failures": found})
         return
     for each in found:
+        status = f", status {each['status']}" if each["status"] else ""
         typer.echo(
-            f"{each['type']} {one_line(each['id'])} into {each['target']} ({each['attempts']} "
-            f"attempts, status {each['status'] or '-'}): {one_line(each['message'], longest=300)}"
+            f"{each['type']} {one_line(each['id'])} into {each['target']} "
+            f"({counted(each['attempts'], 'attempt')}{status}): "
+            f"{one_line(each['message'], longest=300)}"
         )
     if not found:
         typer.echo("nothing is failing")
