@@ -11,15 +11,15 @@ from uuid import uuid4
 
 import typer
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from headrace.amounts import counted
-from headrace.cli.common import Json, LakeOption, Yes, confirm, print_json, table_of
+from headrace.cli.common import Json, LakeOption, Yes, confirm, print_json, result_console, table_of
 from headrace.cli.exit_codes import Exit, exit_of_status
 from headrace.cli.server import api_for_run
 from headrace.cli.server.run import say_on_stderr
+from headrace.cli.tables import FittedTable
 from headrace.coverage import Range
 from headrace.errors import ConfigurationError, HeadraceError
 from headrace.lake.names import exchange_prefix, location_digest
@@ -108,7 +108,7 @@ def list_checkpoints(
     elif found:
         for each in sorted({entry.checkpoint.lake for entry in found if entry.checkpoint}):
             usable = [e.checkpoint for e in found if e.checkpoint and e.checkpoint.lake == each]
-            Console().print(_table(usable, each, saved=True))
+            result_console().print(_table(usable, each, saved=True))
         for entry in found:
             if entry.problem:
                 typer.echo(f"{entry.block}: {entry.problem}")
@@ -136,7 +136,7 @@ def show(product: Product, lake: LakeOption = "", as_json: Json = False) -> None
     if as_json:
         print_json({**checkpoint.model_dump(mode="json"), "unified": unified})
     else:
-        Console().print(_details(checkpoint, unified))
+        result_console().print(_details(checkpoint, unified))
 
 
 @app.command("rebuild")
@@ -163,7 +163,7 @@ def rebuild_checkpoints(
         )
     else:
         if any(result.checkpoint for result in results):
-            Console().print(_table([each.checkpoint for each in results if each.checkpoint]))
+            result_console().print(_table([each.checkpoint for each in results if each.checkpoint]))
         for result in results:
             if result.error:
                 said = result.error.removeprefix(f"{result.product}: ")
@@ -253,7 +253,9 @@ def _reset(place: _Place, product: str) -> str:
         return str(error)
 
 
-def _table(checkpoints: Sequence[Checkpoint], lake: str = "", *, saved: bool = False) -> Table:
+def _table(
+    checkpoints: Sequence[Checkpoint], lake: str = "", *, saved: bool = False
+) -> FittedTable:
     rows = [
         {
             "product": each.product,

@@ -15,7 +15,9 @@ from typer.core import TyperGroup
 from headrace.errors import ConfigurationError, HeadraceError
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from rich.console import Console
+
+    from headrace.cli.tables import FittedTable
 
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout, nothing else.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
@@ -45,9 +47,26 @@ def has_terminal() -> bool:
     return sys.stdin.isatty()
 
 
+#: Of a console in a pipe: there is no edge at which anything had to be broken.
+_UNLIMITED = 100_000
+
+
+def result_console(*, stderr: bool = False) -> Console:
+    """Where results are printed: as wide as the terminal; in a pipe as wide as they need.
+
+    `COLUMNS` says how wide a pipe is all the same.
+    """
+    from rich.console import Console
+
+    console = Console(stderr=stderr)
+    if not console.file.isatty() and "COLUMNS" not in os.environ:
+        console.width = _UNLIMITED
+    return console
+
+
 def table_of(
     rows: Sequence[dict[str, Any]], title: str = "", *, whole: Sequence[str] = ()
-) -> Table:
+) -> FittedTable:
     """Rows as a table, for people. What comes from outside is text, and no markup.
 
     Args:
@@ -55,29 +74,20 @@ def table_of(
         title: above the table.
         whole: columns that are not broken into lines; numbers never are.
     """
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
+    from headrace.cli.tables import Column, FittedTable
 
-    table = Table(
-        title=Text(title) if title else None,
-        title_justify="left",
-        title_style="bold",
-        box=box.SIMPLE_HEAD,
-    )
+    columns = []
     for name in rows[0]:
         numbers = all(isinstance(row[name], int | float) or row[name] is None for row in rows)
-        table.add_column(
-            name.replace("_", " "),
-            justify="right" if numbers else "left",
-            no_wrap=numbers or name in whole,
-            overflow="fold",
+        columns.append(
+            Column(name.replace("_", " "), right=numbers, whole=numbers or name in whole)
         )
-    for row in rows:
-        colour = COLOURS.get(str(row.get("status")), "")
-        cells = (Text(_cell(name, value), overflow="fold") for name, value in row.items())
-        table.add_row(*cells, style=colour)
-    return table
+    return FittedTable(
+        columns,
+        [[_cell(name, value) for name, value in row.items()] for row in rows],
+        title,
+        [COLOURS.get(str(row.get("status")), "") for row in rows],
+    )
 
 
 def _cell(name: str, value: object) -> str:

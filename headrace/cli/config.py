@@ -7,9 +7,8 @@ from typing import Any
 
 import typer
 from pydantic import SecretStr
-from rich.console import Console
 
-from headrace.cli.common import Json, print_json, table_of
+from headrace.cli.common import Json, print_json, result_console, table_of
 from headrace.logs.redaction import HIDDEN, safe_text
 from headrace.settings import Settings, load_settings
 from headrace.settings.files import places, read_files
@@ -46,7 +45,7 @@ def show(as_json: Json = False) -> None:
         }
         for row in rows
     ]
-    Console().print(table_of(shown, whole=("setting",)))
+    result_console().print(table_of(shown, whole=("setting",)))
     for file in looked:
         typer.echo(f"{'read' if file['read'] else 'not there'}: {file['path']}")
 

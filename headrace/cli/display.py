@@ -16,7 +16,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from headrace.cli.common import COLOURS, table_of
+from headrace.cli.common import COLOURS, result_console, table_of
 from headrace.run.progress import Bar
 from headrace.run.report import Report
 
@@ -104,7 +104,7 @@ class Display:
 
     def show(self, report: Report) -> None:
         """The closing table and lines, on standard output."""
-        show(report, Console(stderr=self._on_stderr))
+        show(report, result_console(stderr=self._on_stderr))
 
 
 def drawn(run: PipelineRun[Any]) -> Group:

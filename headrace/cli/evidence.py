@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from headrace.cli.common import Json, Yes, confirm, print_json, table_of
+from headrace.cli.common import Json, Yes, confirm, print_json, result_console, table_of
 from headrace.evidence.exceptions import KeyMissing
 from headrace.evidence.key_files import KeyFile
 from headrace.evidence.keys import (
@@ -85,9 +85,9 @@ def show(
     if as_json:
         print_json({"key": place.where, "signs": active, **listed.as_dict()})
         return
-    from rich.console import Console
-
-    Console().print(table_of([_row(one, active) for one in listed.keys], place.where, whole=_WHOLE))
+    result_console().print(
+        table_of([_row(one, active) for one in listed.keys], place.where, whole=_WHOLE)
+    )
     if active is None:
         typer.echo(f"no private key is in {place.where}: nothing can be signed", err=True)
 

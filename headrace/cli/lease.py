@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
-from headrace.cli.common import Json, Yes, confirm, print_json, table_of
+from headrace.cli.common import Json, Yes, confirm, print_json, result_console, table_of
 from headrace.errors import ConfigurationError
 from headrace.leases import Holder, LeaseHeld, LeaseState, LeaseStatus, LeaseStore, open_leases
 from headrace.leases.this_machine import Liveness
@@ -35,7 +34,7 @@ def list_leases(store: Store = None, as_json: Json = False) -> None:
     if as_json:
         print_json({"leases": [lease_dict(opened, state) for state in states]})
     elif states:
-        Console().print(table_of([_row(state) for state in states]))
+        result_console().print(table_of([_row(state) for state in states]))
     else:
         typer.echo(f"no lease in {opened.where}")
 

@@ -9,13 +9,13 @@ from typing import Annotated, Any
 
 import msgspec
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from headrace.amounts import counted
-from headrace.cli.common import LakeOption, print_json, table_of
+from headrace.cli.common import LakeOption, print_json, result_console, table_of
 from headrace.cli.places import opened_store, place_of_quotas
+from headrace.cli.tables import FittedTable
 from headrace.errors import ConfigurationError
 from headrace.exchange.client import ExchangeClient, ProductInfo
 from headrace.lake.names import product_prefix
@@ -83,7 +83,7 @@ def products(
         return
     now = datetime.now(UTC).replace(microsecond=0)
     listed = ProductList().with_listed(found, source="", now=now)[0]
-    Console().print(_table(listed, listed.products))
+    result_console().print(_table(listed, listed.products))
 
 
 @app.command()
@@ -171,7 +171,7 @@ def list_(
     if as_json:
         print_json([kept.as_row(each) for each in found])
     else:
-        Console().print(_table(kept, found))
+        result_console().print(_table(kept, found))
 
 
 @app.command()
@@ -197,7 +197,7 @@ def show(
     for name, value in facts.items():
         shown = ", ".join(value) if isinstance(value, list) else "" if value is None else str(value)
         table.add_row(name.replace("_", " "), Text(safe_text(shown)))
-    Console().print(table)
+    result_console().print(table)
 
 
 @app.command()
@@ -285,7 +285,7 @@ def sets(lake: LakeOption = "", as_json: Json = False) -> None:
         }
         for each in kept.sets
     ]
-    Console().print(table_of(rows))
+    result_console().print(table_of(rows))
 
 
 def _kept(lake: str, *, quiet: bool) -> tuple[ProductList, str]:
@@ -336,7 +336,7 @@ def _asked(url: str, rate: Sequence[str]) -> list[ProductInfo]:
             gate.close()
 
 
-def _table(kept: ProductList, found: Iterable[ListedProduct]) -> Table:
+def _table(kept: ProductList, found: Iterable[ListedProduct]) -> FittedTable:
     rows = [
         {
             # What the exchange sends may move the cursor of a terminal.

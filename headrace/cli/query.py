@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import pyarrow as pa
 import typer
-from rich.console import Console
-from rich.table import Table
+from rich.box import HEAVY_HEAD
 from rich.text import Text
 
 from headrace.atomic_files import check_place, written_whole
-from headrace.cli.common import LakeOption
+from headrace.cli.common import LakeOption, result_console
 from headrace.cli.exit_codes import Exit
 from headrace.cli.places import opened_store
+from headrace.cli.tables import Column, FittedTable
 from headrace.errors import ConfigurationError
 from headrace.extras import import_with
 from headrace.lake import look_into
@@ -37,8 +37,6 @@ ROWS_SHOWN = 100
 #: How long a query that is interrupted may take to end by itself; the signal allows a second more.
 _UNWIND_S = 2.0
 _BINARY = (Format.ARROW, Format.PARQUET)
-#: What a console of unlimited width is made with: nothing is cut in a pipe.
-_WIDE = 100_000
 
 
 def query(
@@ -174,20 +172,21 @@ def _show(reader: pa.RecordBatchReader) -> None:
         rows += zip(*columns, strict=True)
         if len(rows) > ROWS_SHOWN:
             break
-    console = Console() if sys.stdout.isatty() else Console(width=_WIDE)
+    console = result_console()
     if reader.schema.names == ["explain_key", "explain_value"]:
         for _, plan in rows:
             console.print(Text(plan), soft_wrap=True)
         return
-    table = Table()
-    for field in reader.schema:
-        number = pa.types.is_decimal(field.type) or pa.types.is_integer(field.type)
-        right = number or pa.types.is_floating(field.type)
-        table.add_column(
-            Text(safe_text(field.name)), justify="right" if right else "left", overflow="fold"
-        )
-    for row in rows[:ROWS_SHOWN]:
-        table.add_row(*(Text("" if value is None else safe_text(str(value))) for value in row))
-    console.print(table)
+    cells = [
+        ["" if value is None else safe_text(str(value)) for value in row]
+        for row in rows[:ROWS_SHOWN]
+    ]
+    console.print(FittedTable([_column(one) for one in reader.schema], cells, frame=HEAVY_HEAD))
     if len(rows) > ROWS_SHOWN:
         typer.echo(f"the first {ROWS_SHOWN} rows; --format csv writes all", err=True)
+
+
+def _column(field: pa.Field) -> Column:
+    number = pa.types.is_decimal(field.type) or pa.types.is_integer(field.type)
+    number = number or pa.types.is_floating(field.type)
+    return Column(safe_text(field.name), right=number, whole=number)

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from headrace.cli.common import Json, Yes, confirm, print_json
+from headrace.cli.common import Json, Yes, confirm, print_json, result_console
 from headrace.cli.places import place_of_quotas
 from headrace.errors import ConfigurationError
 from headrace.quota import QuotaRate, parse_rates
@@ -55,7 +54,7 @@ def status(
     elif not found:
         typer.echo(f"no quota was used yet in {place}")
     for one in () if as_json else found:
-        Console().print(_table(one))
+        result_console().print(_table(one))
 
 
 @app.command()
@@ -165,7 +164,7 @@ def bench(
     table.add_row("above the limit in any window", str(result.over_limit))
     table.add_row("used of the quota", "too short a time" if share is None else f"{share:.2%}")
     table.add_row("fairness (Jain)", f"{result.fairness:.3f}")
-    Console().print(table)
+    result_console().print(table)
 
 
 def _bench_keyed(
@@ -200,7 +199,7 @@ def _bench_keyed(
     table.add_row("blocked keys", str(result.blocked))
     table.add_row("fairness (Jain)", f"{result.fairness:.3f}")
     table.add_row("successes by second", " ".join(map(str, result.by_second)))
-    Console().print(table)
+    result_console().print(table)
 
 
 def _table(status: QuotaStatus) -> Table:

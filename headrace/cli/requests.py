@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from headrace.amounts import counted
-from headrace.cli.common import Json, Yes, confirm, print_json, table_of
+from headrace.cli.common import Json, Yes, confirm, print_json, result_console, table_of
 from headrace.cli.options import pipeline_command
 from headrace.delivery.journal import Journal
 from headrace.delivery.request import SendRequest
@@ -80,9 +80,7 @@ def list_graveyard(
     elif not rows:
         typer.echo(f"the graveyard of queue {queue} is empty")
     else:
-        from rich.console import Console
-
-        Console().print(
+        result_console().print(
             table_of(rows, f"graveyard of queue {queue}: {counted(books.graveyard, 'request')}")
         )
 

@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
-from headrace.cli.common import Json, print_json, table_of
+from headrace.cli.common import Json, print_json, result_console, table_of
 from headrace.cli.exit_codes import Exit
 from headrace.cli.looker.shared import (
     Deleted,
@@ -57,7 +56,7 @@ def list_items(
         print_json({"items": [_as_dict(row) for row in found]})
     elif found:
         rows = [_shown(row) | ({"deleted": row.deletion or ""} if deleted else {}) for row in found]
-        Console().print(table_of(rows, whole=("type", "folder", "updated", "seen")))
+        result_console().print(table_of(rows, whole=("type", "folder", "updated", "seen")))
         if limit is None and len(found) == _MOST_SHOWN:
             typer.echo(f"the first {_MOST_SHOWN:,}; see --limit, --search, --json")
     else:
@@ -89,7 +88,7 @@ def info(vault: VaultPath = None, as_json: Json = False) -> None:
         }
         for name, of_type in facts["types"].items()
     ]
-    console = Console()
+    console = result_console()
     if rows:
         console.print(table_of(rows))
     sessions = [
@@ -228,7 +227,7 @@ def failures(
         }
         for failure in found
     ]
-    Console().print(table_of(rows))
+    result_console().print(table_of(rows))
     if any(failure.resolved_at is None for failure in found):
         typer.echo("headrace looker retry asks for the open ones again")
 

@@ -10,10 +10,9 @@ from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from headrace.amounts import counted
-from headrace.cli.common import Json, Yes, confirm, print_json, table_of
+from headrace.cli.common import Json, Yes, confirm, print_json, result_console, table_of
 from headrace.cli.exit_codes import Exit
 from headrace.cli.looker.shared import (
     OutageLimit,
@@ -169,7 +168,7 @@ def _show_plan(plan: PromotionPlan, *, remove: bool) -> None:
         if item.change is not Change.UNCHANGED or item.why
     ]
     if rows:
-        Console().print(table_of(rows))
+        result_console().print(table_of(rows))
     for missing in plan.missing:
         rests = f", on which depends {one_line(', '.join(missing.needed_by), longest=200)}"
         then = "" if missing.blocks else "; the caller becomes the owner"

@@ -7,11 +7,9 @@ from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from headrace.amounts import counted
-from headrace.cli.common import Json, Yes, confirm, print_json, table_of
+from headrace.cli.common import Json, Yes, confirm, print_json, result_console, table_of
 from headrace.cli.exit_codes import Exit
 from headrace.cli.looker.shared import (
     BaseUrl,
@@ -27,6 +25,7 @@ from headrace.cli.looker.shared import (
     opened,
     say_outcome,
 )
+from headrace.cli.tables import FittedTable
 from headrace.errors import ConfigurationError
 from headrace.looker.restore.plan import Step, plan
 from headrace.looker.restore.report import RestoreOutcome, RestoreReport
@@ -145,7 +144,7 @@ def _show_plan(target: str, expected: dict[str, Counter[RestoreOutcome]], *, as_
         print_json({"target": target, "dry_run": True, "types": expected})
         return
     typer.echo(f"into {target}, nothing was written (as far as is known without asking):")
-    Console().print(_table(expected))
+    result_console().print(_table(expected))
 
 
 def _show(target: str, done: RestoreReport, *, as_json: bool) -> None:
@@ -160,7 +159,7 @@ def _show(target: str, done: RestoreReport, *, as_json: bool) -> None:
             }
         )
         return
-    Console().print(_table(done.counts))
+    result_console().print(_table(done.counts))
     if done.failed:
         typer.echo("run it again to try what failed; --failures lists it")
     if done.incomplete:
@@ -190,7 +189,7 @@ def _show_failures(vault: str | None, *, as_json: bool) -> None:
 _SHOWN = [how for how in RestoreOutcome if how is not RestoreOutcome.REMOVED]
 
 
-def _table(counts: dict[str, Counter[RestoreOutcome]]) -> Table:
+def _table(counts: dict[str, Counter[RestoreOutcome]]) -> FittedTable:
     rows = [
         {"type": type_, **{how.value: of_type[how] for how in _SHOWN}}
         for type_, of_type in counts.items()

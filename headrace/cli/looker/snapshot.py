@@ -9,10 +9,9 @@ from typing import Annotated, Any
 
 import msgspec
 import typer
-from rich.console import Console
 
 from headrace.amounts import counted
-from headrace.cli.common import Json, print_json, table_of
+from headrace.cli.common import Json, print_json, result_console, table_of
 from headrace.cli.evidence import KeyOption, key_at
 from headrace.cli.exit_codes import Exit
 from headrace.cli.looker.shared import VaultPath, opened, vault_path
@@ -111,7 +110,7 @@ def list_snapshots(place: Place = None, as_json: Json = False) -> None:
             }
             for one in found
         ]
-        Console().print(table_of(rows))
+        result_console().print(table_of(rows))
 
 
 @app.command()

@@ -8,10 +8,9 @@ from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from headrace.amounts import counted
-from headrace.cli.common import Json, print_json, table_of
+from headrace.cli.common import Json, print_json, result_console, table_of
 from headrace.cli.evidence import KeyOption, key_at
 from headrace.cli.exit_codes import Exit
 from headrace.cli.options import pipeline_command
@@ -186,7 +185,7 @@ def head(
         shown = [{name: row[name] for name in _COLUMNS} for row in rows]
         for row in shown:
             row["symbol"], row["digest"] = str(row["symbol"]), str(row["digest"] or "")[:12]
-        Console().print(table_of(shown, whole=_COLUMNS))
+        result_console().print(table_of(shown, whole=_COLUMNS))
     else:
         typer.echo(f"the log in {location} is empty")
     damaged = [row for row in rows if row["damage"]]
