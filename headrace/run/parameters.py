@@ -18,7 +18,8 @@ Where the form takes something simpler than the request holds (a text for a mome
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Self
 
@@ -27,6 +28,7 @@ from pydantic.fields import FieldInfo
 
 from headrace.errors import ConfigurationError
 from headrace.settings import load_settings
+from headrace.settings.files import read_files
 
 
 def about(title: str, description: str, *examples: Any) -> Any:
@@ -119,12 +121,34 @@ class Parameters(BaseModel, frozen=True, extra="forbid"):
         """The request that these values mean: of a form, of options, or of the fields themselves.
 
         Raises:
-            ConfigurationError: naming the first parameter that cannot be used, and why.
+            ConfigurationError: naming the first parameter that cannot be used, and why; in its
+                place the variable, or the line of the file, that its value came from.
         """
         try:
             return cls(**given)
         except ValidationError as error:
-            raise ConfigurationError(first_problem(error)) from error
+            problem = first_problem(error)
+            raise ConfigurationError(cls._located(given, problem) or problem) from error
+        except ConfigurationError as error:
+            located = cls._located(given, error.message)
+            if located is None:
+                raise
+            raise ConfigurationError(located, hint=error.hint) from error
+
+    @classmethod
+    def _located(cls, given: Mapping[str, Any], problem: str) -> str | None:
+        """A problem with the place of its setting where it begins with the parameter's name; None
+        for a value that was given, or a default.
+        """
+        name = re.split(r"\W", problem, maxsplit=1)[0]
+        form = _form_of(cls.model_fields[name]) if name in cls.model_fields else Form()
+        if not form.setting or given.get(name, form.empty) != form.empty:
+            return None
+        from headrace.settings.model import Settings, origin_of  # not for help
+
+        origin = origin_of(form.setting, read_files(Settings.model_fields))
+        called = {"environment": origin.place, "file": f"{origin.place}: {form.setting}"}
+        return called[origin.kind] + problem[len(name) :] if origin.kind in called else None
 
     def as_form(self) -> dict[str, Any]:
         """What a form would hold to mean this request."""

@@ -96,6 +96,32 @@ def test_a_value_that_cannot_be_used_is_named(wrong, named):
         Request.checked(**{"names": ["a"], "log": "here"} | wrong)
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "option"),
+    [
+        ("coinbase_url", "127.0.0.1:8081", "base_url"),
+        ("rate", "50 per second", "rate"),
+    ],
+)
+def test_a_setting_that_cannot_be_used_is_named_by_its_place(
+    tmp_path, monkeypatch, name, value, option
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv(f"HEADRACE_{name.upper()}", raising=False)
+    file = tmp_path / "headrace.toml"
+    file.write_text(f'lake = "x"\n\n{name} = "{value}"\n')
+    pulled = {"products": ["BTC-USD"]}
+    with pytest.raises(ConfigurationError) as refused:
+        PullRequest.checked(**pulled, **{option: ""})
+    assert refused.value.message.startswith(f"{file}:3: {name} '{value}'")
+    assert refused.value.hint
+    monkeypatch.setenv(f"HEADRACE_{name.upper()}", value)
+    with pytest.raises(ConfigurationError, match=f"^HEADRACE_{name.upper()} '{value}'"):
+        PullRequest.checked(**pulled)
+    with pytest.raises(ConfigurationError, match=f"^{option} 'no.such.value'"):
+        PullRequest.checked(**pulled, **{option: "no such value"})
+
+
 def test_the_form_has_the_fields_of_the_model():
     form = example.parameters
     assert form.required == ["names"]
