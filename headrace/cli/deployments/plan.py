@@ -8,8 +8,9 @@ would read differently, or not at all, is refused.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo
@@ -254,15 +255,32 @@ def default_plan_path() -> Path:
     return project_folder() / _FILE
 
 
+def _line_of(loc: Sequence[str | int], text: str) -> int:
+    """Where a field stands, from 1; a field that is missing, where it should."""
+    node = yaml.compose(text, Loader=yaml.SafeLoader)
+    mark = node.start_mark if node else None
+    for step in loc:
+        if isinstance(node, yaml.SequenceNode) and isinstance(step, int):
+            node = node.value[step]
+            mark = node.start_mark
+        elif isinstance(node, yaml.MappingNode):
+            found = [pair for pair in node.value if pair[0].value == step]
+            if not found:
+                break
+            mark, node = found[0][0].start_mark, found[0][1]
+    return mark.line + 1 if mark else 1
+
+
 def read_plan(path: Path) -> Plan:
     """Read and check the list.
 
     Raises:
         PlanUnusable: it cannot be read, is not YAML, or says something that is not known here.
     """
+    text = ""
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-        plan = Plan.model_validate(content)
+        text = path.read_text(encoding="utf-8")
+        plan = Plan.model_validate(yaml.safe_load(text))
     except OSError as error:
         raise PlanUnusable(path, error.strerror or str(error)) from error
     except UnicodeDecodeError as error:
@@ -272,7 +290,13 @@ def read_plan(path: Path) -> Plan:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "the file"
-        raise PlanUnusable(path, f"{where}: {first['msg']}") from error
+        problem = first["msg"]
+        if first["type"] == "extra_forbidden":
+            known = {name for kind in _Section.__subclasses__() for name in kind.model_fields}
+            near = get_close_matches(str(first["loc"][-1]), sorted(known), 1, 0.8)
+            problem = "it has no meaning here" + "".join(f" (meant: {one}?)" for one in near)
+        line = _line_of(first["loc"], text)
+        raise PlanUnusable(path, f"{where} in line {line}: {problem}") from error
     names = [(each.entrypoint, each.name) for each in plan.deployments]
     if twice := [name for name in names if names.count(name) > 1]:
         raise PlanUnusable(path, f"{' '.join(twice[0])} is there twice")

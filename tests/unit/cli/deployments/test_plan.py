@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from uuid import uuid4
 
@@ -136,7 +137,14 @@ def test_a_trigger_is_an_automation_that_is_off_until_it_is_switched_on(tmp_path
         ("deployments: []", "at least 1 item"),
         ("name: nothing", "deployments"),
         (f"deployments:{DEPLOYMENT}{DEPLOYMENT}", "twice"),
-        (f"deployments:{DEPLOYMENT}    retries: 3\n", "retries"),
+        (
+            f"deployments:{DEPLOYMENT}    retries: 3\n",
+            r"retries in line \d+: it has no meaning here\. ",
+        ),
+        (
+            f"deployments:{DEPLOYMENT}".replace("interval: 60", "intervall: 60"),
+            r"0\.intervall in line \d+: it has no meaning here \(meant: interval\?\)",
+        ),
         (f"deployments:{DEPLOYMENT}".replace("UTC", "Europe/Nowhere"), "timezone"),
         (f"deployments:{DEPLOYMENT}".replace("UTC", "../UTC"), "timezone"),
         (f"deployments:{DEPLOYMENT}".replace("interval: 60", "active: true"), "one of cron"),
@@ -151,6 +159,8 @@ def test_what_cannot_be_used_is_named(tmp_path: Path, text: str, said: str) -> N
         read_plan(path)
     assert str(path) in str(caught.value)
     assert "\n" not in str(caught.value)
+    if line := re.search(r"(\w+) in line (\d+): it has no meaning", str(caught.value)):
+        assert line[1] in text.splitlines()[int(line[2]) - 1]
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
