@@ -29,11 +29,13 @@ from prefect.artifacts import (
 from prefect.client.orchestration import get_client
 from prefect.client.schemas import State
 from prefect.context import FlowRunContext
+from prefect.logging import get_run_logger
 from prefect.runtime import flow_run
 from prefect.states import Cancelled, Completed, Failed
 
 from blocks.api import API_ERRORS, events_refusal, require_api
 from headrace.amounts import duration
+from headrace.errors import HeadraceError
 from headrace.leases import Lease, LeaseLost, hold, open_leases
 from headrace.metrics import publishing
 from headrace.metrics.meter import Meter
@@ -349,16 +351,21 @@ _LONGEST_CAUSE = 500
 
 
 class _FailureIsReported(logging.Filter):
-    """Drops what Prefect's engine says of a failed run whose report has been shown.
+    """Drops what Prefect's engine says of a failed run after the line that has its state.
 
-    The engine looks for an exception in the data of the state, finds the report, and logs a
-    traceback of its own search.
+    Where the run has a report, the engine looks for an exception in the data of the state, finds
+    the report, and logs a traceback of its own search. Where it has none, the engine raises what
+    ended it; an error that was foreseen says in words what to do, and its state has them.
     """
 
     def filter(self, record: logging.LogRecord) -> bool:
         error = record.exc_info[1] if record.exc_info else None
         return not (
-            isinstance(error, TypeError) and str(error).startswith("Unexpected result for failed")
+            isinstance(error, HeadraceError)
+            or (
+                isinstance(error, TypeError)
+                and str(error).startswith("Unexpected result for failed")
+            )
         )
 
 
@@ -380,6 +387,15 @@ def state_of(report: Reported) -> State[Reported]:
     if report.status is Status.RUNNING_ELSEWHERE:
         return Completed(name="AlreadyRunning", message=message, data=report)
     return Failed(name=report.status.value.title(), message=message, data=report)
+
+
+def state_of_error(error: HeadraceError) -> State[HeadraceError]:
+    """Failed, for a run that ended with an error that was foreseen: in the error's own words.
+
+    They are a line of the run's log, too, which is all that the log of served runs shows of it.
+    """
+    get_run_logger().error("%s", error)
+    return Failed(message=str(error), data=error)
 
 
 def ui_url() -> str | None:

@@ -9,10 +9,11 @@ from typing import Any, Protocol, TypeVar
 from prefect import Flow
 from prefect.runtime import flow_run
 
+from headrace.errors import HeadraceError
 from headrace.leases import LeaseHeld
 from headrace.run.parameters import Parameters
 from headrace.run.report import Report
-from tasks.kernel import finish, ui_url
+from tasks.kernel import finish, state_of_error, ui_url
 from tasks.prefect_defaults import flow
 
 RequestType = TypeVar("RequestType", bound=Parameters)
@@ -49,14 +50,17 @@ def pipeline(
         signature = _signature(request)
 
         def flow_function(*args: Any, **kwargs: Any) -> Any:
-            asked = request.checked(**signature.bind(*args, **kwargs).arguments)
             try:
-                return run(asked)
-            except LeaseHeld as held:
-                if refused is None:
-                    raise
-                report = refused(asked, held, run_id=str(flow_run.id), ui_url=ui_url())
-                return finish(report)
+                asked = request.checked(**signature.bind(*args, **kwargs).arguments)
+                try:
+                    return run(asked)
+                except LeaseHeld as held:
+                    if refused is None:
+                        raise
+                    report = refused(asked, held, run_id=str(flow_run.id), ui_url=ui_url())
+                    return finish(report)
+            except HeadraceError as error:
+                return state_of_error(error)
 
         flow_function.__name__ = run.__name__
         flow_function.__qualname__ = run.__qualname__

@@ -156,6 +156,15 @@ def test_what_the_exchange_refuses_is_reported_per_product(lake: Path) -> None:
         assert of_product(report, "GONE-USD").counted.rows == 700
 
 
+def test_the_state_of_a_refused_run_has_the_words_of_the_error(lake: Path) -> None:
+    """Alarms and lists of runs show its message."""
+    from flows.audit import audit
+
+    state = audit([], lake=str(lake), offline=True, return_state=True)
+    assert (state.name, state.message) == ("Failed", str(state.result(raise_on_failure=False)))
+    assert str(state.message).startswith("there are no trades in")
+
+
 def test_what_cannot_be_audited_is_refused_and_nothing_is_made(lake: Path) -> None:
     with SimulatedExchange("BTC-USD:100") as sim:
         with pytest.raises(NothingStored, match="there are no trades in"):

@@ -13,6 +13,7 @@ import pytest
 
 from headrace.cli.deployments.plan import default_plan_path, read_plan
 from headrace.sim import SimulatedExchange
+from tests.services_fixtures import free_port
 from tests.support.served import Refused, Server, processes_of, served, wait_until
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(300)]
@@ -310,6 +311,19 @@ def test_a_run_that_gets_sigterm_keeps_what_is_complete(
     again = server.start("backfill/on-demand", **{**slow, "chunk_concurrency": 9}, lake="ended")
     assert server.ended(again)["state_type"] == "COMPLETED"
     assert len(rows(lake, "BTC-USD")) == sim.newest_id("BTC-USD")
+
+
+def test_a_run_that_fails_for_a_known_reason_is_one_line_in_the_log(server: Server) -> None:
+    nowhere = f"http://127.0.0.1:{free_port()}"
+    run = server.ended(server.start("ingest/every-5-minutes", lake="none", base_url=nowhere))
+    message = run["state"]["message"]
+    assert (run["state_type"], message.startswith(f"no answer from {nowhere}")) == ("FAILED", True)
+    log = server.home / "prefect/logs/deployments.log"
+    wait_until(lambda: message in log.read_text(), 30, "the line")
+    name = f"Flow run '{run['name']}'"
+    assert [line for line in log.read_text().splitlines() if name in line][1:] == []
+    after = log.read_text().partition(message)[2]
+    assert "Traceback" not in after
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ import logging
 import pytest
 from prefect.states import get_state_exception
 
+from headrace.errors import HeadraceError
 from headrace.run.report import Status
 from tasks.kernel import state_of
 from tests.unit.pull.test_receipts import receipt, summary
@@ -30,10 +31,11 @@ def test_the_engine_does_not_show_a_traceback_of_a_run_that_has_reported(
     try:
         with pytest.raises(TypeError) as raised:
             get_state_exception(failed)
-        for error in (raised.value, TypeError("a mistake in a flow")):
+        foreseen = HeadraceError("no answer", hint="Is the network up?")
+        for error in (raised.value, foreseen, TypeError("a mistake in a flow")):
             try:
                 raise error
-            except TypeError:
+            except (TypeError, HeadraceError):
                 logger.exception("exited with unexpected exception")
     finally:
         logger.removeHandler(monitored)
