@@ -89,7 +89,7 @@ def _transform(lake: Path) -> int:
 
     keep_memory_small()
     from headrace.lake import open_lake
-    from headrace.unified.transforming import Transformer
+    from headrace.unified.transformer import Transformer
 
     transformer = Transformer(open_lake(lake), "coinbase")
     transformer.tables.make()

@@ -26,11 +26,11 @@ from headrace.unified.commits import Change
 from headrace.unified.compaction import vacuum
 from headrace.unified.contents import state_of
 from headrace.unified.exceptions import TableBusy
+from headrace.unified.raw_changes import COMMIT_ROWS
 from headrace.unified.report import ProductTransform, TransformReport
 from headrace.unified.request import TransformRequest
 from headrace.unified.table import UNIFIED_ROOT
-from headrace.unified.taking import COMMIT_ROWS
-from headrace.unified.transforming import Prepared, with_change
+from headrace.unified.transformer import Prepared, with_change
 from tasks import kernel
 from tasks.bounded_map import map_in_waves, why_none
 from tasks.lake_report import publish_page

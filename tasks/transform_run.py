@@ -22,7 +22,7 @@ from headrace.settings import load_settings
 from headrace.stopping import StopEvent
 from headrace.unified.report import ProductTransform
 from headrace.unified.request import TransformRequest
-from headrace.unified.transforming import Transformer
+from headrace.unified.transformer import Transformer
 from tasks.bounded_map import task_pool
 from tasks.kernel import PipelineRun, ProgressArtifact, announce, find_run, opening, registered
 

@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from headrace.errors import HeadraceError
 from headrace.lake import Lake, open_lake
 from headrace.unified.compaction import vacuum
-from headrace.unified.transforming import Transformer
+from headrace.unified.transformer import Transformer
 
 PRODUCT = "BTC-USD"
 #: Small, so that files fill up and a transform has several commits.

@@ -22,7 +22,7 @@ from headrace.lake.names import MAX_ID
 from headrace.run.report import Status
 from headrace.stopping import STOP, StopEvent
 from headrace.unified.exceptions import TableDamaged
-from headrace.unified.taken import Taken
+from headrace.unified.taken_ids import Taken
 
 #: Parts of one product that are read at once; each is a cell of rows in memory.
 READERS = 3

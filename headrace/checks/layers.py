@@ -7,7 +7,7 @@ from headrace.lake import Lake, Part, PartFooter, Store
 from headrace.unified.commits import Tables
 from headrace.unified.contents import content_of
 from headrace.unified.table import Snapshot
-from headrace.unified.taken import Taken
+from headrace.unified.taken_ids import Taken
 
 
 class Layers:

@@ -38,7 +38,7 @@ from headrace.unified.table import (
     quarantine_table,
     unified_table,
 )
-from headrace.unified.taken import LAYOUT, LAYOUT_ID, Taken, app_id
+from headrace.unified.taken_ids import LAYOUT, LAYOUT_ID, Taken, app_id
 
 if TYPE_CHECKING:
     from deltalake import CommitProperties, Schema

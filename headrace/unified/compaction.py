@@ -21,7 +21,7 @@ from headrace.unified.exceptions import RowsDiffer, TableDamaged
 from headrace.unified.files import FileWriter, NewFile, footer_of
 from headrace.unified.rows import QUARANTINE_ROW_SCHEMA, ROW_SCHEMA, digest_of
 from headrace.unified.table import Snapshot, UnifiedFile, UnifiedTable
-from headrace.unified.taken import Taken, app_id
+from headrace.unified.taken_ids import Taken, app_id
 
 #: Files of about one size that make it worth to merge them.
 MIN_FILES = 8

@@ -11,7 +11,7 @@ from headrace.run.report import Row
 from headrace.trades import RAW_SCHEMA
 from headrace.unified.rows import digest_of
 from headrace.unified.table import Snapshot
-from headrace.unified.taken import Taken, taken_products
+from headrace.unified.taken_ids import Taken, taken_products
 
 _DIGESTED = ["trade_id", "side", "price", "quantity", "trade_ts"]
 

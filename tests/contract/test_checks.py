@@ -12,7 +12,7 @@ from headrace.lake import Lake, RawLake, Store
 from headrace.leases import SqliteLeases
 from headrace.products.list_file import change_list, kept_list
 from headrace.unified.table import unified_table
-from headrace.unified.transforming import Transformer
+from headrace.unified.transformer import Transformer
 from tests.lake_samples import FETCHED_AT, SOURCE, trades
 from tests.support.checks import PRODUCT, CheckedLake, changed, priced, rows
 from tests.support.unified import put, transform

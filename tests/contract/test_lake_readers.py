@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from headrace.lake import local, open_lake
-from headrace.unified.transforming import Transformer
+from headrace.unified.transformer import Transformer
 from tests.lake_samples import FETCHED_AT, SOURCE, trades
 from tests.support.queries import ask, unified_lake
 from tests.support.unified import transform

@@ -20,7 +20,7 @@ from headrace.lake import Lake, Store
 from headrace.unified import commits
 from headrace.unified.compaction import vacuum
 from headrace.unified.exceptions import TableDamaged
-from headrace.unified.transforming import Transformer
+from headrace.unified.transformer import Transformer
 from tests.lake_samples import trades
 
 

@@ -14,7 +14,7 @@ from support.unified import PRODUCT, data_files, expected_rows, put, raw_rows, t
 
 from headrace.lake import open_lake
 from headrace.lake.exceptions import StoreFull
-from headrace.unified.transforming import Transformer
+from headrace.unified.transformer import Transformer
 from tests.lake_samples import trades
 from tests.support.disks import enlarge, small_disk
 

@@ -17,7 +17,7 @@ from support.unified import put, raw_rows, table_rows
 
 from headrace.lake import Lake, RawLake
 from headrace.unified.table import Snapshot, quarantine_table, unified_table
-from headrace.unified.transforming import Transformer
+from headrace.unified.transformer import Transformer
 from tests.services_fixtures import BUCKET, seaweed_url
 from tests.unified_writer import PRODUCT, open_here
 

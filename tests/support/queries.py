@@ -10,7 +10,7 @@ from typing import Any
 from headrace.lake import Lake, look_into, open_lake
 from headrace.lake.opening import make_store
 from headrace.query.session import Session, open_session
-from headrace.unified.transforming import Transformer
+from headrace.unified.transformer import Transformer
 from tests.support.unified import put, raw_rows, transform
 
 Trade = tuple[int, datetime, str, str]

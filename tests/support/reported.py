@@ -11,7 +11,7 @@ from headrace.coverage import IntervalSet
 from headrace.lake import look_into, open_lake
 from headrace.lake.opening import make_store
 from headrace.lake_report.facts import LakeFacts, Noted, RunFacts, collect
-from headrace.unified.transforming import Transformer
+from headrace.unified.transformer import Transformer
 from tests.support.unified import put, raw_rows, transform
 
 DAYS, DAILY = 60, 20

@@ -13,7 +13,7 @@ from headrace.lake.decimals import canonical_decimal
 from headrace.trades import RAW_SCHEMA
 from headrace.unified.commits import Change
 from headrace.unified.report import ProductTransform
-from headrace.unified.transforming import Transformer, with_change
+from headrace.unified.transformer import Transformer, with_change
 from tests.lake_samples import FETCHED_AT, SOURCE
 
 PRODUCT = "BTC-USD"

@@ -17,7 +17,7 @@ from headrace.checks.request import CheckRequest
 from headrace.lake import Lake, RawLake, open_lake
 from headrace.trades import RAW_SCHEMA
 from headrace.unified.exceptions import TableDamaged
-from headrace.unified.transforming import Transformer
+from headrace.unified.transformer import Transformer
 from tests.lake_samples import FETCHED_AT, SOURCE, trades
 from tests.support.checks import PRODUCT
 

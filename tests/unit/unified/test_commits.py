@@ -23,8 +23,8 @@ from headrace.lake import Lake, open_lake
 from headrace.unified import commits, taking
 from headrace.unified.exceptions import TableDamaged, TableMissing, TableTooNew
 from headrace.unified.log import read_transactions
-from headrace.unified.taken import LAYOUT_ID, Taken, taken_products
-from headrace.unified.transforming import Transformer
+from headrace.unified.taken_ids import LAYOUT_ID, Taken, taken_products
+from headrace.unified.transformer import Transformer
 
 
 @pytest.fixture

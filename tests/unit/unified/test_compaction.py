@@ -17,7 +17,7 @@ from headrace.unified import compaction as compacting
 from headrace.unified.compaction import due, vacuum
 from headrace.unified.exceptions import RowsDiffer, TableDamaged
 from headrace.unified.table import UnifiedFile
-from headrace.unified.transforming import Transformer
+from headrace.unified.transformer import Transformer
 
 MB = 1 << 20
 

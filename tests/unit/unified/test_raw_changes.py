@@ -31,8 +31,8 @@ from headrace.unified import output, taking
 from headrace.unified.contents import content_of
 from headrace.unified.exceptions import RowsDiffer
 from headrace.unified.rows import Unified
-from headrace.unified.taken import Taken
-from headrace.unified.transforming import Transformer
+from headrace.unified.taken_ids import Taken
+from headrace.unified.transformer import Transformer
 
 
 @pytest.fixture

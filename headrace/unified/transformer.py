@@ -11,9 +11,9 @@ from headrace.stopping import STOP, StopEvent
 from headrace.unified.commits import Change, FileChanges, Tables
 from headrace.unified.compaction import compaction
 from headrace.unified.exceptions import TableBusy
+from headrace.unified.raw_changes import COMMIT_ROWS, FILE_BYTES, Taker
 from headrace.unified.report import ProductTransform
-from headrace.unified.taken import Taken, app_id, taken_products
-from headrace.unified.taking import COMMIT_ROWS, FILE_BYTES, Taker
+from headrace.unified.taken_ids import Taken, app_id, taken_products
 
 #: How often another run may come first with a product before this one gives it up.
 _ATTEMPTS = 10

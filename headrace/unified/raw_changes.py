@@ -1,6 +1,6 @@
 """Taking raw trades of one product into the tables: what is new, and what has changed since.
 
-What was taken is a set of ids (`headrace.unified.taken`). New are the ids that the raw layer
+What was taken is a set of ids (`headrace.unified.taken_ids`). New are the ids that the raw layer
 answers for and that were not taken. Parts that got their name or content since the last look are
 held against the rows that were made of their ids; those that differ are taken again, and the new
 rows take the place of the old ones in one commit. Ids that the raw layer answers for no longer keep
@@ -28,7 +28,7 @@ from headrace.unified.exceptions import RowsDiffer
 from headrace.unified.output import Output, Piece
 from headrace.unified.rows import by_month, digest_of, rows_within, unified
 from headrace.unified.table import Snapshot, UnifiedFile
-from headrace.unified.taken import Taken, app_id
+from headrace.unified.taken_ids import Taken, app_id
 
 FILE_BYTES = 128 << 20
 #: Rows of a product after which a commit is due, which a kill then cannot cost any more.
