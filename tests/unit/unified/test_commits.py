@@ -20,7 +20,7 @@ from support.unified import (
 
 from headrace.coverage import IntervalSet
 from headrace.lake import Lake, open_lake
-from headrace.unified import commits, taking
+from headrace.unified import commits, raw_changes
 from headrace.unified.exceptions import TableDamaged, TableMissing, TableTooNew
 from headrace.unified.log import read_transactions
 from headrace.unified.taken_ids import LAYOUT_ID, Taken, taken_products
@@ -153,7 +153,7 @@ def test_a_quarantine_that_was_committed_too_late_is_noticed(
     two: tuple[Transformer, Transformer], lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One read a misfit, and commits when another has taken the part as it was corrected."""
-    monkeypatch.setattr(taking, "_LATE_US", 0)
+    monkeypatch.setattr(raw_changes, "_LATE_US", 0)
     put(two[0].raw, 1_001, 2_000, raw_rows({"trade_id": 1_001, "price": "1" * 40}))
     late = two[0].take(PRODUCT).change
     put(two[0].raw, 1_001, 2_000, raw_rows({"trade_id": 1_001, "price": "11"}))

@@ -27,7 +27,7 @@ from headrace.lake import Lake, RawLake, open_lake
 from headrace.lake.exceptions import ObjectMissing
 from headrace.lake.parts import Part
 from headrace.stopping import StopEvent
-from headrace.unified import output, taking
+from headrace.unified import output, raw_changes
 from headrace.unified.contents import content_of
 from headrace.unified.exceptions import RowsDiffer
 from headrace.unified.rows import Unified
@@ -380,13 +380,13 @@ def test_rows_that_do_not_match_their_part_are_refused(
     transformer: Transformer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(transformer.raw, 1, 1_000, trades(range(1, 1_001)))
-    convert = taking.unified
+    convert = raw_changes.unified
 
     def one_less(rows: pa.Table) -> Unified:
         made = convert(rows)
         return Unified(made.rows.slice(1), made.misfits)
 
-    monkeypatch.setattr(taking, "unified", one_less)
+    monkeypatch.setattr(raw_changes, "unified", one_less)
     with pytest.raises(RowsDiffer, match="999 rows"):
         transform(transformer)
     assert transformer.tables.trades.snapshot().files() == []
