@@ -65,7 +65,11 @@ def result_console(*, stderr: bool = False) -> Console:
 
 
 def table_of(
-    rows: Sequence[dict[str, Any]], title: str = "", *, whole: Sequence[str] = ()
+    rows: Sequence[dict[str, Any]],
+    title: str = "",
+    *,
+    whole: Sequence[str] = (),
+    edge: bool = True,
 ) -> FittedTable:
     """Rows as a table, for people. What comes from outside is text, and no markup.
 
@@ -73,6 +77,7 @@ def table_of(
         rows: at least one; their keys are the columns, with blanks for underscores.
         title: above the table.
         whole: columns that are not broken into lines; numbers never are.
+        edge: whether there is space around it.
     """
     from headrace.cli.tables import Column, FittedTable
 
@@ -87,6 +92,7 @@ def table_of(
         [[_cell(name, value) for name, value in row.items()] for row in rows],
         title,
         [COLOURS.get(str(row.get("status")), "") for row in rows],
+        edge=edge,
     )
 
 

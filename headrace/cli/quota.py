@@ -11,6 +11,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from headrace.amounts import counted
 from headrace.cli.common import Json, Yes, confirm, print_json, result_console
 from headrace.cli.places import place_of_quotas
 from headrace.errors import ConfigurationError
@@ -275,7 +276,9 @@ def reset_breaker(
 
 def breaker_words(status: BreakerStatus) -> str:
     """A breaker in words."""
-    line = f"{status.phase.value}, {status.failures} failures in a row"
+    line = status.phase.value
+    if status.failures:
+        line += f", {counted(status.failures, 'failure')} in a row"
     if status.outage_s:
         line += f", failing for {status.outage_s:.0f} s"
     if status.reopens_in_s:

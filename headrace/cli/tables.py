@@ -17,6 +17,8 @@ from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
+#: What a column of texts keeps, if they are so long: narrower ones are hard to read.
+_READABLE = 16
 #: Longest piece of a text that is not broken; of numbers and ranges of numbers none is.
 _UNBROKEN = 20
 _NUMERIC = re.compile(r"[\d.,:%+\-–]+")
@@ -38,6 +40,7 @@ class FittedTable:
     Attributes:
         styles: of the rows, in their order; may be empty.
         frame: one of Rich's boxes.
+        edge: whether there is space around it.
     """
 
     columns: Sequence[Column]
@@ -45,6 +48,7 @@ class FittedTable:
     title: str = ""
     styles: Sequence[str] = ()
     frame: box.Box = field(default=box.SIMPLE_HEAD)
+    edge: bool = True
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """What Rich draws."""
@@ -57,8 +61,8 @@ class FittedTable:
         least = [self._width(place, broken=True) for place in range(len(self.columns))]
         for enough in (natural, least):
             for padding in (1, 0):
-                # Lines between columns, and at the edges where there is space for it.
-                around = len(self.columns) * (2 * padding + 1) + (1 if padding else -1)
+                around = len(self.columns) * (2 * padding + 1) - 1
+                around += 2 if self._has_edge(padding) else -2 * padding
                 if sum(enough) + around <= width:
                     return self._table(_shrunk(natural, least, width - around), padding)
         return self._list()
@@ -67,19 +71,21 @@ class FittedTable:
         """Of a column, with its texts in one line or in as many as they may have."""
         column = self.columns[place]
         cells = [line for row in self.rows for line in row[place].splitlines()]
+        of_cells = max(map(cell_len, cells), default=0)
         if broken and not column.whole:
-            cells = [word for cell in cells for word in cell.split()]
-            of_cells = max((_least(word) for word in cells), default=0)
-        else:
-            of_cells = max(map(cell_len, cells), default=0)
+            words = [word for cell in cells for word in cell.split()]
+            of_words = max((_least(word) for word in words), default=0)
+            of_cells = max(of_words, min(of_cells, _READABLE))
         # A name has lines of its own words, which are short.
         names = column.name.split() if broken or column.right else [column.name]
         return max(1, of_cells, *map(cell_len, names))
 
+    def _has_edge(self, padding: int) -> bool:
+        return self.edge and padding > 0
+
     def _table(self, widths: Sequence[int], padding: int) -> Table:
-        table = Table(
-            box=self.frame, padding=(0, padding), show_edge=bool(padding), pad_edge=bool(padding)
-        )
+        edge = self._has_edge(padding)
+        table = Table(box=self.frame, padding=(0, padding), show_edge=edge, pad_edge=edge)
         for column, width in zip(self.columns, widths, strict=True):
             table.add_column(
                 Text(column.name), justify="right" if column.right else "left", width=width

@@ -16,20 +16,21 @@ from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 import typer
-from rich.console import Console, Group, RenderableType
 from rich.live import Live
-from rich.text import Text
 
 from headrace.amounts import duration
-from headrace.cli.common import Json, print_json, table_of
+from headrace.cli.common import Json, print_json, result_console
 from headrace.cli.lease import lease_dict
 from headrace.cli.places import place_of_quotas
 from headrace.cli.quota import breaker_words, quota_dict
+from headrace.cli.sections import Section, Sections
 from headrace.cli.server.configured import ConfiguredApi, present_api
 from headrace.errors import HeadraceError
 from headrace.leases import open_leases
+from headrace.leases.this_machine import Liveness
 from headrace.logs import safe_text
 from headrace.pull.request import BLOCK_PREFIX
+from headrace.quota.breaker import Phase
 from headrace.quota.location import Place
 from headrace.quota.status import QuotaStatus, inspect, known_names
 from headrace.settings import Settings, load_settings
@@ -40,6 +41,7 @@ _LIMITS = Timeouts(connect_s=2.0, read_s=3.0, total_s=4.0)
 _MOST_RUNS = 50
 #: How soon a Ctrl-C is seen.
 _SLICE_S = 0.1
+_WHOLE = ("quota", "run", "lease", "for", "ends in")
 _UNDER_WAY = ("RUNNING", "PENDING", "CANCELLING")
 
 
@@ -60,14 +62,14 @@ def top(
     if as_json:
         print_json(look(settings).as_json())
         return
-    console = Console()
+    console = result_console()
     if once or not console.is_terminal:
         console.print(look(settings).drawn())
         return
     # The alternate screen: what was on the terminal before is there again at the end.
     with _until_a_signal() as ended, Live(console=console, screen=True, auto_refresh=False) as live:
         while not ended:
-            live.update(look(settings).drawn(), refresh=True)
+            live.update(look(settings).drawn(limited=True), refresh=True)
             again = time.monotonic() + interval_s
             while not ended and time.monotonic() < again:
                 time.sleep(_SLICE_S)
@@ -117,21 +119,40 @@ class View:
             "problems": self.problems,
         }
 
-    def drawn(self) -> RenderableType:
-        """The form for people."""
-        parts: list[RenderableType] = [Text(f"headrace top, {self.at:%Y-%m-%d %H:%M:%S} UTC")]
-        for title, rows, none in (
-            ("quotas", [_quota_row(each) for each in self.quotas], "no quota was used yet"),
-            ("leases", [_lease_row(each, self.at) for each in self.leases], "no lease is held"),
-            ("runs", [_run_row(each, self.at) for each in self.runs], "no run is under way"),
-        ):
-            where = f"{title} in {self.places[title]}" if title in self.places else title
-            if rows:
-                parts.append(table_of(rows, where))
-            elif not any(problem.startswith(title) for problem in self.problems):
-                parts.append(Text(f"{where}: {none}", style="dim"))
-        parts += [Text(problem, style="yellow") for problem in self.problems]
-        return Group(*parts)
+    def drawn(self, *, limited: bool = False) -> Sections:
+        """The form for people: runs first, and quotas in use before others.
+
+        Args:
+            limited: to the height of the terminal.
+        """
+        in_use = sorted(self.quotas, key=lambda each: not each.book.processes)
+        runs = [_run_row(each, self.at) for each in self.runs]
+        brief_runs = [_run_row(each, self.at, brief=True) for each in self.runs]
+        quotas = [_quota_row(each) for each in in_use]
+        brief_quotas = [
+            {**row, "state": each.health} for row, each in zip(quotas, in_use, strict=True)
+        ]
+        leases = [_lease_row(each, self.at) for each in self.leases]
+        sections = (
+            ("runs", runs, brief_runs, "no run is under way"),
+            ("quotas", quotas, brief_quotas, "no quota was used yet"),
+            ("leases", leases, leases, "no lease is held"),
+        )
+        return Sections(
+            f"headrace top, {self.at:%Y-%m-%d %H:%M:%S} UTC",
+            [
+                Section(
+                    f"{title} in {self.places[title]}" if title in self.places else title,
+                    rows,
+                    "" if any(each.startswith(title) for each in self.problems) else none,
+                    whole=_WHOLE,
+                    brief=brief,
+                )
+                for title, rows, brief, none in sections
+            ],
+            self.problems,
+            limited,
+        )
 
     @contextmanager
     def naming(self, what: str) -> Iterator[None]:
@@ -160,7 +181,17 @@ def look(settings: Settings) -> View:
         api = present_api(settings.home / "prefect")
         if api is not None:
             view.runs += _runs(api)
+    for run in view.runs:
+        run["process"] = _process(run["id"], view.leases)
     return view
+
+
+def _process(run_id: str, leases: list[dict[str, Any]]) -> str | None:
+    """What the leases that a run holds prove of its process; None where it holds none."""
+    found = {each["process"] for each in leases if each["holder"]["run_id"] == run_id}
+    # After a retry the leases of the process before may still be there.
+    order = (Liveness.ALIVE, Liveness.UNKNOWN, Liveness.GONE)
+    return next((each.value for each in order if each.value in found), None)
 
 
 def _place_of_quotas(settings: Settings) -> Place:
@@ -174,17 +205,17 @@ def _place_of_quotas(settings: Settings) -> Place:
 
 
 def _quota_row(status: QuotaStatus) -> dict[str, Any]:
-    book = status.book
+    book, words = status.book, [status.health]
+    if status.breaker.phase is not Phase.CLOSED or status.breaker.failures:
+        words = [breaker_words(status.breaker)]
+    if book.slowdown > 1:
+        words.append(f"slowed to {100 / book.slowdown:.0f} %")
     return {
         "quota": status.name,
-        "health": status.health,
-        "used": ", ".join(
-            f"{window.used} of {window.rate.limit} ({window.rate})" for window in book.windows
-        ),
-        "speed": f"{100 / book.slowdown:.0f} %",
+        "used": ", ".join(f"{window.used} of {window.rate}" for window in book.windows),
         "waiting": sum(book.waiting.values()),
         "processes": len(book.processes),
-        "breaker": breaker_words(status.breaker),
+        "state": ", ".join(words),
     }
 
 
@@ -201,15 +232,20 @@ def _lease_row(lease: dict[str, Any], now: datetime) -> dict[str, Any]:
     }
 
 
-def _run_row(run: dict[str, Any], now: datetime) -> dict[str, Any]:
+def _run_row(run: dict[str, Any], now: datetime, *, brief: bool = False) -> dict[str, Any]:
     percent = "" if run["percent"] is None else f"{run['percent']:.0f} %"
+    gone = run["process"] == Liveness.GONE.value
+    parts = sorted((run["progress"] or "").split("; "), key=lambda each: each.endswith(", done"))
+    # Of the first part that is under way; the percentage is that of all.
+    more = f"; and {len(parts) - 1} more" if len(parts) > 1 else ""
+    progress = parts[0].split(", ")[0] if brief else parts[0] + more
     return {
         "flow": run["flow"],
         "run": run["name"],
-        "state": run["state"],
+        "state": "process gone" if gone else run["state"],
         "for": _since(run["since"], now),
         "done": percent,
-        "progress": run["progress"] or "",
+        "progress": progress,
     }
 
 

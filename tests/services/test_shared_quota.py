@@ -304,7 +304,7 @@ def test_the_commands_of_quota_and_breaker(kind: str, tmp_path: Path, monkeypatc
             run("quota", "reset", "api")
             with gate.admit(timeout_s=5) as admission:
                 admission.answered(500)
-            assert "open, 1 failures" in run("breaker", "status")
+            assert "open, 1 failure" in run("breaker", "status")
             run("breaker", "reset", "api")
             assert "closed" in run("breaker", "status", "api")
         assert "removed" in run("quota", "drop", "api", "--yes")

@@ -101,7 +101,7 @@ def test_everything_that_machines_share_is_in_one_view(
     console.print(view.drawn())
     drawn = console.export_text()
     places = (f"quotas in {read_server(SecretStr(quota))}", f"leases in {view.places['leases']}")
-    for words in (*places, "60/s", "open, 1 failures", LEASE, socket.gethostname()):
+    for words in (*places, "60/s", "open, 1 failure", LEASE, socket.gethostname()):
         assert words in drawn
     assert not [secret for secret in SECRETS if secret in drawn]
 
@@ -128,7 +128,7 @@ def test_a_server_that_cannot_be_asked_is_one_line_and_the_rest_is_shown(
     assert (done.returncode, done.stderr) == (0, "")
     [problem] = [line for line in done.stdout.splitlines() if setting in line]
     assert problem.startswith("quotas: " if setting == QUOTA else "leases: ")
-    assert {QUOTA: LEASE, LEASES: "open, 1 failures"}[setting] in done.stdout
+    assert {QUOTA: LEASE, LEASES: "open, 1 failure"}[setting] in done.stdout
     assert not [secret for secret in SECRETS if secret in done.stdout]
 
 

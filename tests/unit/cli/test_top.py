@@ -14,16 +14,24 @@ import sys
 import termios
 import threading
 from contextlib import suppress
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
 from rich.console import Console
+from rich.screen import Screen
 
-from headrace.cli.top import look
+from headrace.cli.top import View, look
 from headrace.leases import hold, open_leases
 from headrace.quota import BreakerConfig, QuotaConfig, open_gate, parse_rates
-from headrace.quota.status import quota_path
+from headrace.quota.status import (
+    BookStatus,
+    BreakerStatus,
+    ProcessStatus,
+    QuotaStatus,
+    quota_path,
+)
 from headrace.settings import Settings, load_settings
 
 RUN = {
@@ -90,6 +98,127 @@ def test_everything_at_once(settings: Settings, monkeypatch: pytest.MonkeyPatch)
         console.print(view.drawn())
         text = console.export_text()
     assert all(word in text for word in ("quick-heron", "42 %", "coinbase/BTC-USD", "open, 5"))
+
+
+def seen(*, runs: int = 0, leases: int = 0, quotas: int = 0, parts: int = 1) -> View:
+    """So many of each; of the quotas every second one is in use."""
+    view = View()
+    view.places |= {"quotas": "/home/somewhere/quota", "leases": "/home/somewhere/leases"}
+    now = view.at.isoformat()
+    progress = "; ".join(f"P{n}-USD: 12,000/120,000 pages, 15.0/s, fetching" for n in range(parts))
+    for n in range(runs):
+        run = {"id": f"{n}", "flow": "backfill", "name": f"quick-heron-{n}", "state": "Running"}
+        more = {"since": now, "percent": 41.5, "progress": progress, "process": None}
+        view.runs.append({**run, **more})
+    for n in range(leases):
+        holder = {"host": "a-host", "pid": 1234567, "since": now, "expires": now, "run_id": "0"}
+        lease = {"name": f"coinbase/P{n}-USD", "standing": "held", "process": "alive"}
+        view.leases.append({**lease, "holder": holder})
+    rates = parse_rates("5/s,100/m")
+    for n in range(quotas):
+        book = replace(
+            BookStatus.idle(QuotaConfig(name="x", rates=rates)),
+            processes=(ProcessStatus(7, 0, {}),) if n % 2 else (),
+        )
+        name = f"q{n}.exchange.example.com"
+        view.quotas.append(QuotaStatus(name, book, BreakerStatus.of_nothing()))
+    return view
+
+
+def on_a_terminal(view: View, height: int, width: int) -> list[str]:
+    """As `top` draws it: on a screen of its own."""
+    console = Console(width=width, height=height, file=io.StringIO())
+    console.print(Screen(view.drawn(limited=True)), end="")
+    text: str = console.file.getvalue()  # type: ignore[attr-defined]
+    return [line.rstrip() for line in text.splitlines()]
+
+
+def test_a_small_terminal_has_a_line_for_each_run_and_each_quota() -> None:
+    lines = on_a_terminal(seen(runs=2, leases=2, quotas=2), 24, 80)
+
+    titles = [line.split()[0] for line in lines if line.startswith(("runs", "quotas", "leases"))]
+    assert titles == ["runs", "quotas", "leases"]
+    for words in ("quick-heron-0", "quick-heron-1", "coinbase/P0-USD", "coinbase/P1-USD"):
+        assert any(words in line for line in lines), lines
+    # What is in use comes first; a breaker without failures is not worth a word.
+    [first, second] = [line for line in lines if "exchange.example.com" in line]
+    assert first.startswith("q1.")
+    assert second.startswith("q0.")
+    assert first.endswith("ok")
+    assert "more" not in "".join(lines)
+
+
+def test_where_rows_have_no_room_they_take_fewer_words() -> None:
+    view = seen(runs=5, leases=2, quotas=2, parts=50)
+    wide, small = (on_a_terminal(view, height, 80) for height in (60, 24))
+
+    assert "and 49 more" in " ".join("".join(wide).split())
+    assert (
+        sum("quick-heron" in line and "P0-USD: 12,000/120,000 pages" in line for line in small) == 5
+    )
+
+
+@pytest.mark.parametrize("height", [10, 16, 24, 40])
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_each_section_says_how_much_it_leaves_out(height: int, width: int) -> None:
+    view = seen(runs=20, leases=30, quotas=10, parts=50)
+    lines = on_a_terminal(view, height, width)
+
+    assert len(lines) == height
+    assert all(len(line) <= width for line in lines)
+    text = "\n".join(lines)
+    at = [text.index(f"\n{title}") for title in ("runs", "quotas", "leases")]
+    assert at == sorted(at)
+    ends = [*at[1:], len(text)]
+    for begins, end, name, count in zip(
+        at, ends, ("quick-heron-", ".exchange", "coinbase/P"), (20, 10, 30), strict=True
+    ):
+        section = text[begins:end]
+        shown = section.count(name)
+        left = f"and {count - shown} more" if shown else f": {count}, for which"
+        assert left in " ".join(section.split()), section
+    assert text.count("quick-heron-") >= (1 if width > 40 else 0)
+
+
+def test_a_pipe_has_all_of_it() -> None:
+    console = Console(width=400, file=io.StringIO())
+    console.print(seen(runs=20, leases=30, quotas=10, parts=50).drawn())
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+
+    assert (text.count("quick-heron"), text.count("coinbase/P"), text.count(".com")) == (20, 30, 10)
+    assert "P0-USD: 12,000/120,000 pages, 15.0/s, fetching; and 49 more" in text
+
+
+def test_a_run_whose_process_is_gone_is_not_called_running(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = (
+        "import sys, time; from headrace.leases import hold, open_leases;"
+        "lease = hold(open_leases(sys.argv[1]), 'coinbase/BTC-USD', run_id='1');"
+        "lease.__enter__(); print('held', flush=True); time.sleep(600)"
+    )
+    command = [sys.executable, "-c", held, str(settings.lease_location)]
+    with HTTPServer(("127.0.0.1", 0), _Api) as api:
+        threading.Thread(target=api.serve_forever, daemon=True).start()
+        monkeypatch.setenv("PREFECT_API_URL", f"http://127.0.0.1:{api.server_port}/api")
+        assert [run["process"] for run in look(settings).runs] == [None]
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as holder:
+            assert holder.stdout is not None
+            holder.stdout.readline()
+            alive = look(settings)
+            holder.kill()
+        gone = look(settings)
+        with hold(open_leases(settings.lease_location), "coinbase/ETH-USD", run_id="1"):
+            retried = look(settings)
+        api.shutdown()
+    assert [run["process"] for run in alive.runs] == ["alive"]
+    assert [run["process"] for run in gone.runs] == ["gone"]
+    assert [run["process"] for run in retried.runs] == ["alive"]
+    for view, state in ((alive, "Running"), (gone, "process gone"), (retried, "Running")):
+        lines = on_a_terminal(view, 24, 120)
+        [line] = [line for line in lines if "quick-heron" in line]
+        assert state in line
+        assert ("Running" in line) is (state == "Running")
 
 
 def test_nothing_there_and_an_api_that_does_not_answer(
