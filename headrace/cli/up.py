@@ -7,19 +7,21 @@ from __future__ import annotations
 
 import sys
 import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 import typer
 
-from headrace.amounts import counted
+from headrace.amounts import counted, duration
 from headrace.cli.common import Json, print_json
 from headrace.cli.deployments.plan import default_plan_path, read_plan
 from headrace.cli.deployments.serving import beside_of, wait_until_served
 from headrace.cli.deployments.switches import Switch, switch_all, switches_of
 from headrace.cli.server.configured import configured_api
 from headrace.cli.server.managed import ManagedServer
+from headrace.cli.server.schedules import Schedule
 from headrace.cli.server.status import ServerStatus, server_status
 from headrace.settings import load_settings
 
@@ -142,6 +144,8 @@ def down(
 def status(as_json: Json = False) -> None:
     """Show the local Prefect server: address, uptime, deployments, size of its database.
 
+    Of each served deployment whose schedule is on, it shows the last run and the next one.
+
     Exit code 0 in either case; ask `--json` for `running` in a script.
     """
     state = server_status(ManagedServer(load_settings().home))
@@ -162,7 +166,8 @@ def _lines(state: ServerStatus) -> list[str]:
         lines += [
             f"Prefect {state.version or ''} is up{answers}: {state.ui_url}",
             f"  since     {since} (pid {state.process.pid}), {stays}",
-            f"  in use    {'yes' if state.in_use else 'no'}",
+            f"  commands  {'some' if state.in_use else 'none'} of this machine "
+            f"{'are using it' if state.in_use else 'is using it now'}",
             f"  log       {state.process.log}",
         ]
     lines += [f"  beside    {other.name} (pid {other.pid}), {other.log}" for other in state.beside]
@@ -190,7 +195,39 @@ def _serving_lines(state: ServerStatus) -> list[str]:
     lines = [f"  serving   {names}", f"            in {state.serving.folder}"]
     if state.serving.restarts:
         lines.append(f"            restarted {state.serving.restarts} times, see its log")
-    return lines
+    return lines + _schedule_lines(state, datetime.now(UTC))
+
+
+def _schedule_lines(state: ServerStatus, now: datetime) -> list[str]:
+    if state.schedules is None:
+        return ["  schedules not known, since the server does not say"] if state.answers else []
+    if not state.schedules:
+        return ["  schedules all off; `headrace up --schedules` switches them on"]
+    said = [
+        f"{each.deployment}: {_last_words(each, now)}, {_next_words(each, now)}"
+        for each in state.schedules
+    ]
+    return [f"  {'' if place else 'schedules':9} {line}" for place, line in enumerate(said)]
+
+
+def _last_words(schedule: Schedule, now: datetime) -> str:
+    last = schedule.last_run
+    if last is None:
+        return "no run yet"
+    return f"last run {last.state} {_length(now - last.since)} ago"
+
+
+def _next_words(schedule: Schedule, now: datetime) -> str:
+    due = schedule.next_start
+    if due is None:
+        return "the next run is not planned yet"
+    if due < now:
+        return f"next run late by {_length(now - due)}"
+    return f"next run in {_length(due - now)}"
+
+
+def _length(length: timedelta) -> str:
+    return duration(max(0.0, length.total_seconds()))
 
 
 def _warn_of_configured_api() -> None:

@@ -101,6 +101,9 @@ def test_nothing_runs_by_itself_until_schedules_are_switched_on(server: Server) 
         assert server.up()["schedules"] == wanted, "switches stay as they are"
         said = server.command("up").stdout
         assert "Schedules on: ingest/every-5-minutes" in said
+        shown = json.loads(server.command("status", "--json").stdout)["schedules"]
+        on = {name.partition("/")[0] for name, active in wanted.items() if active}
+        assert {each["deployment"].partition("/")[0] for each in shown} == on
     finally:
         assert server.up("--no-schedules")["schedules"] == off
     assert "All schedules are off" in server.command("up").stdout

@@ -83,11 +83,21 @@ def server_version(port: int, *, timeout_s: float = 2.0) -> str | None:
     return answer if isinstance(answer, str) else None
 
 
+def post(port: int, path: str, body: object, *, timeout_s: float) -> object:
+    """What the server on `port` answers, None if it does not answer well in time."""
+    return _asked(port, "POST", path, timeout_s, json.dumps(body))
+
+
 def _get(port: int, path: str, timeout_s: float) -> object:
+    return _asked(port, "GET", path, timeout_s)
+
+
+def _asked(port: int, method: str, path: str, timeout_s: float, body: str | None = None) -> object:
     # http.client knows no proxy settings: loopback is never to be asked through one.
     connection = http.client.HTTPConnection(LOOPBACK, port, timeout=timeout_s)
     try:
-        connection.request("GET", path)
+        headers = {} if body is None else {"Content-Type": "application/json"}
+        connection.request(method, path, body, headers)
         response = connection.getresponse()
         return json.loads(response.read()) if response.status == http.HTTPStatus.OK else None
     except (OSError, http.client.HTTPException, ValueError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime
 
 import msgspec
@@ -10,7 +11,11 @@ from headrace.cli.server.address import api_url, is_healthy, server_version, ui_
 from headrace.cli.server.configured import configured_api
 from headrace.cli.server.managed import ManagedServer
 from headrace.cli.server.process import NamedProcess
+from headrace.cli.server.schedules import Schedule, schedules_of
 from headrace.cli.server.state import DEPLOYMENTS, SERVER, ServingNote, read_note
+
+#: How long a slow server is asked.
+_LIMIT_S = 5.0
 
 
 class ProcessStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,6 +44,7 @@ class ServerStatus(msgspec.Struct, frozen=True, kw_only=True):
         version: of the Prefect that answers.
         beside: the other managed processes.
         serving: what the one of them that serves deployments says; None if it is gone.
+        schedules: the deployments that schedules start; None if the server does not say.
         configured_api: what commands use instead, because the user said so.
     """
 
@@ -54,6 +60,7 @@ class ServerStatus(msgspec.Struct, frozen=True, kw_only=True):
     database_bytes: int
     beside: list[ProcessStatus] = []
     serving: ServingNote | None = None
+    schedules: list[Schedule] | None = None
     configured_api: str | None = None
     configured_by: str | None = None
 
@@ -66,19 +73,27 @@ def server_status(server: ManagedServer) -> ServerStatus:
     running = server.running()
     port = running.port if running is not None and own is not None else None
     configured = configured_api()
+    deadline = time.monotonic() + _LIMIT_S
+    answers = port is not None and is_healthy(port, timeout_s=3.0)
+    version = None if port is None else server_version(port)
+    serving = _serving(server)
+    schedules = None
+    if port is not None and answers and serving is not None:
+        schedules = schedules_of(port, serving.deployments, deadline=deadline)
     return ServerStatus(
         running=port is not None,
-        answers=port is not None and is_healthy(port, timeout_s=3.0),
+        answers=answers,
         kept=running is not None and running.record.kept,
         in_use=server.in_use_now(),
         process=own if port is not None else None,
         ui_url=None if port is None else ui_url(port),
         api_url=None if port is None else api_url(port),
-        version=None if port is None else server_version(port),
+        version=version,
         database=str(folder.database),
         database_bytes=folder.database_bytes(),
         beside=[process for process in processes.values() if process is not None],
-        serving=_serving(server),
+        serving=serving,
+        schedules=schedules,
         configured_api=configured.api_url if configured else None,
         configured_by=configured.source if configured else None,
     )
