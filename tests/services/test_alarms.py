@@ -128,7 +128,10 @@ def test_installing_again_changes_nothing_that_a_user_decided(server: Server) ->
 
 def test_a_block_is_tried_out(server: Server, hook: Hook, block: str) -> None:
     before = len(hook.received)
-    assert "webhook/ops took the message" in server.command("alarms", "test", "--to", block).stdout
+    tested = server.command("alarms", "test", "--to", block)
+    assert "webhook/ops took the message" in tested.stdout
+    # Prefect's voice at the end of a process that used a block.
+    assert "Still processing" not in tested.stderr + tested.stdout
     assert [each["alarm"] for each in hook.received[before:]] == ["test"]
     closed = f"http://127.0.0.1:{free_port()}/hook"
     server.command("alarms", "webhook", "closed", closed)
@@ -142,6 +145,21 @@ def test_a_block_is_tried_out(server: Server, hook: Hook, block: str) -> None:
     hook.status = 200
     assert (refused.returncode, "status 404" in refused.stderr) == (1, True), refused.stderr
     assert "secret-path" not in refused.stderr
+
+
+def test_where_an_alarm_goes_is_shown_by_the_name_of_its_block(server: Server, block: str) -> None:
+    server.command("alarms", "slack", "chat", "https://hooks.slack.com/services/A/B/C")
+    for to in (block, "slack-webhook/chat"):
+        for words in (("install", "--to", to), ("list",)):
+            found = json.loads(server.command("alarms", *words, "--json").stdout)["alarms"]
+            assert {tuple(each["to"]) for each in found} == {(to,)}
+    [document] = [
+        each["id"]
+        for each in server.ask("POST", "/block_documents/filter", {})
+        if each["name"] == "chat"
+    ]
+    server.ask("DELETE", f"/block_documents/{document}")
+    assert "its block is gone" in server.command("alarms", "list").stdout.replace("\n", " ")
 
 
 def test_a_notification_that_does_not_arrive_is_no_success(server: Server) -> None:
@@ -183,7 +201,7 @@ def test_an_alarm_goes_where_it_is_sent(server: Server, hook: Hook, block: str) 
     )
     [gap] = messages_about(hook, hostile)
     assert gap["alarm"] == "gap-found"
-    assert "7 ids missing in 1 range(s), the first from 5 to 11" in gap["text"]
+    assert "7 ids missing in 1 range, the first from 5 to 11" in gap["text"]
     assert gap["facts"]["from_id"] == 5
     [old] = messages_about(hook, "OLD-USD")
     assert (old["alarm"], "trade 734" in old["text"]) == ("data-old", True)

@@ -512,6 +512,12 @@ def test_alarms(server: Server, hook: Hook, certificate: Path, tmp_path: Path) -
     assert tested["alarm"] == "test"
     assert "An audit of TEST found 7 ids missing" in json.dumps(slack)
     assert (address["alarm"], "HOOK-USD" in address["subject"]) == ("gap-found", True)
+    shown, shown_slack = (
+        json.loads(each.text) for each in blocks_of(DOCS / "alarms.md") if each.language == "json"
+    )
+    assert shown.keys() == address.keys() == tested.keys()
+    assert shown_slack.keys() == slack.keys()
+    assert shown_slack["attachments"][0].keys() == slack["attachments"][0].keys()
     assert (recipients, mail.logins) == (["ops@example.com"], ["headrace"])
     assert "MAIL-USD" in message["Subject"]
 

@@ -88,7 +88,26 @@ _SUBJECT_NAME = "{{ event.resource['prefect.resource.name'] }}"
 _RUN = "{{ flow.name }} ({{ flow_run.name }})"
 #: Where the UI shows the run.
 _LINK = "{{ flow_run | ui_url }}"
-_STATE_MESSAGE = "{{ event.resource['prefect.state-message'] }}"
+#: What a run says of its end, as a sentence.
+_STATE_MESSAGE = (
+    "{% set said = event.resource['prefect.state-message'] %}"
+    "{{ said }}{{ '' if said.endswith(('.', '?', '!')) else '.' }}"
+)
+
+
+def _number(fact: str) -> str:
+    """A number of the event's payload, as reports write it: 1,680,000."""
+    value = f"event.payload['{fact}']"
+    return f"{{{{ '{{:,}}'.format({value}) if {value} is number else {value} }}}}"
+
+
+def _counted(fact: str, one: str, several: str = "") -> str:
+    """The same with its noun; see `headrace.amounts.counted`."""
+    several = several or counted(2, one).removeprefix("2 ")
+    return (
+        f"{_number(fact)} {{{{ '{one}' if event.payload['{fact}'] == 1 else '{several}' }}}}"
+    )
+
 
 ALARMS = (
     Alarm(
@@ -114,7 +133,7 @@ ALARMS = (
         subject=f"headrace: {_SUBJECT_NAME} is older than {{within}}",
         body=(
             f"{_SUBJECT_NAME} was last complete up to its newest trade at {{{{ event.occurred }}}} "
-            "(trade {{ event.payload['newest'] }}). Since then no run has brought it up to date. "
+            f"(trade {_number('newest')}). Since then no run has brought it up to date. "
             "Look at the runs of ingest, and: headrace status; headrace lease list"
         ),
     ),
@@ -125,9 +144,9 @@ ALARMS = (
         expect=frozenset({"headrace.product.incomplete"}),
         subject=f"headrace: {_SUBJECT_NAME} has gaps",
         body=(
-            f"An audit of {_SUBJECT_NAME} found {{{{ event.payload['missing_ids'] }}}} ids missing "
-            "in {{ event.payload['ranges'] }} range(s), the first from "
-            "{{ event.payload['from_id'] }} to {{ event.payload['to_id'] }}. "
+            f"An audit of {_SUBJECT_NAME} found {_counted('missing_ids', 'id')} missing in "
+            f"{_counted('ranges', 'range')}, the first from {_number('from_id')} to "
+            f"{_number('to_id')}. "
             f"Mend it: headrace audit {_SUBJECT_NAME} --heal"
         ),
     ),
@@ -162,18 +181,20 @@ ALARMS = (
         description="A run failed or its process died; once per flow in {within}.",
         expect=frozenset({"prefect.flow-run.Failed", "prefect.flow-run.Crashed"}),
         subject="headrace: {{ flow.name }} failed",
-        body=f"{_RUN} failed: {_STATE_MESSAGE}. {_LINK}",
+        body=f"{_RUN} failed: {_STATE_MESSAGE} {_LINK}",
         per=("related:flow:prefect.resource.id",),
         of_our_flows=True,
     ),
     Alarm(
         key=RUN_PARTIAL,
         name="headrace: run partial",
-        description="A run ended with a part of its work not done; once per flow in {within}.",
+        description="A run did part of its work, or found something missing or wrong; once per "
+        "flow in {within}.",
         expect=frozenset({"prefect.flow-run.Partial"}),
         subject="headrace: {{ flow.name }} is partial",
         body=(
-            f"{_RUN} did a part of its work: {_STATE_MESSAGE}. The next run does the rest. {_LINK}"
+            f"{_RUN} ended, and not all is well: {_STATE_MESSAGE} What is missing or wrong, and "
+            f"what to do about it: {_LINK}"
         ),
         per=("related:flow:prefect.resource.id",),
         of_our_flows=True,
@@ -223,7 +244,7 @@ ALARMS = (
         subject=f"headrace: {_SUBJECT_NAME} has been throttling for {{within}}",
         body=(
             f"The quota of {_SUBJECT_NAME} was slowed down to {{{{ event.payload['percent'] }}}} % "
-            "at {{ event.occurred }}, after {{ event.payload['throttled'] }} answers 429, and no "
+            f"at {{{{ event.occurred }}}}, after {_counted('throttled', 'answer')} 429, and no "
             "run has seen it at full speed for {within}. Others may use the same quota, or its "
             "rates are too high. Look: headrace quota status"
         ),
@@ -235,8 +256,8 @@ ALARMS = (
         expect=frozenset({"headrace.looker.extraction-incomplete"}),
         subject=f"headrace: content of {_SUBJECT_NAME} is missing",
         body=(
-            f"Of {_SUBJECT_NAME}, {{{{ event.payload['failed_items'] }}}} item(s) and "
-            "{{ event.payload['missing_ranges'] }} range(s) of "
+            f"Of {_SUBJECT_NAME}, {_counted('failed_items', 'item')} and "
+            f"{_counted('missing_ranges', 'range')} of "
             "{{ event.payload['types'] | join(', ') }} did not come: "
             "{{ event.payload['error'] }}. The next run fetches them: headrace looker extract"
         ),
@@ -248,7 +269,7 @@ ALARMS = (
         expect=frozenset({"headrace.looker.content-broken"}),
         subject=f"headrace: content of {_SUBJECT_NAME} does not run",
         body=(
-            f"A validation of {_SUBJECT_NAME} found {{{{ event.payload['errors'] }}}} error(s), "
+            f"A validation of {_SUBJECT_NAME} found {_counted('errors', 'error')}, "
             "the first: {{ event.payload['first'] }}. All of them: headrace looker validate"
         ),
     ),

@@ -62,7 +62,8 @@ class InstalledAlarm:
 
     Attributes:
         outcome: `created`, `updated`, or `found` where nothing was asked for.
-        to: the kind of its actions: `do-nothing` shows it in the UI only.
+        to: the blocks that its messages go through, as `TYPE/NAME`, and the kinds of what else it
+            does: `do-nothing` shows it in the UI only.
     """
 
     key: str
@@ -106,7 +107,8 @@ async def install(
             await client.create_automation(automation)
         else:
             await client.update_automation(before.id, automation)
-        done.append(_installed(alarm, automation, "updated" if before else "created"))
+        outcome = "updated" if before else "created"
+        done.append(_installed(alarm, automation, outcome, await _block_names(client, automation)))
     return done
 
 
@@ -134,7 +136,9 @@ async def installed(client: PrefectClient) -> list[InstalledAlarm]:
     """The alarms that the server has."""
     found = await _existing(client)
     return [
-        _installed(alarm, found[alarm.name], "found") for alarm in ALARMS if alarm.name in found
+        _installed(alarm, there, "found", await _block_names(client, there))
+        for alarm in ALARMS
+        if (there := found.get(alarm.name))
     ]
 
 
@@ -218,6 +222,23 @@ async def _block_id(client: PrefectClient, reference: str) -> UUID:
     return document.id
 
 
+async def _block_names(client: PrefectClient, automation: AutomationCore) -> tuple[str, ...]:
+    """Where the messages of an alarm go, as a user names it."""
+    return tuple([await _goes_to(client, action) for action in automation.actions])
+
+
+async def _goes_to(client: PrefectClient, action: ActionTypesOrUnknown) -> str:
+    block_id = getattr(action, "block_document_id", None)
+    if block_id is None:
+        return action.type
+    try:
+        document = await client.read_block_document(block_id, include_secrets=False)
+    except ObjectNotFound:
+        return f"{action.type} (its block is gone)"
+    slug = document.block_type.slug if document.block_type else action.type
+    return f"{slug}/{document.name}"
+
+
 async def try_out(client: PrefectClient, to: str) -> None:
     """Send a message of no consequence through a block, from this process.
 
@@ -252,12 +273,14 @@ async def try_out(client: PrefectClient, to: str) -> None:
         raise MessageNotSent(to, str(error) or type(error).__name__) from error
 
 
-def _installed(alarm: Alarm, automation: AutomationCore, outcome: str) -> InstalledAlarm:
+def _installed(
+    alarm: Alarm, automation: AutomationCore, outcome: str, to: tuple[str, ...]
+) -> InstalledAlarm:
     return InstalledAlarm(
         key=alarm.key,
         name=alarm.name,
         enabled=automation.enabled,
         outcome=outcome,
-        to=tuple(action.type for action in automation.actions),
+        to=to,
         description=automation.description,
     )
