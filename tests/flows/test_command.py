@@ -16,6 +16,7 @@ from support.pulls import assert_lake_equals_source, coverage
 
 from blocks.checkpoint import BlockCheckpoints
 from headrace.cli.main import main
+from headrace.cli.server.run import with_client
 from headrace.coverage import IntervalSet
 from headrace.leases import LeaseStatus, hold, open_leases
 from headrace.pull.product_leases import ProductLeases
@@ -285,3 +286,17 @@ def test_a_disk_that_is_full_costs_no_trade_and_the_same_command_ends_the_work(
         assert done.code == 0, done.err
         assert_lake_equals_source(lake, sim, "BTC-USD")
         assert checkpoints.load("coinbase", "BTC-USD").watermark == 60_000
+
+
+def test_a_command_that_asks_the_api_delivers_its_events_before_its_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The interpreter's end waits for them without a limit, and says "Still processing items"."""
+    order: list[str] = []
+    monkeypatch.setattr("headrace.cli.server.run.drain", lambda _timeout_s: order.append("drained"))
+
+    async def ask(_client: object) -> None:
+        order.append("asked")
+
+    with_client(ask)
+    assert order == ["asked", "drained"]

@@ -104,9 +104,7 @@ def _number(fact: str) -> str:
 def _counted(fact: str, one: str, several: str = "") -> str:
     """The same with its noun; see `headrace.amounts.counted`."""
     several = several or counted(2, one).removeprefix("2 ")
-    return (
-        f"{_number(fact)} {{{{ '{one}' if event.payload['{fact}'] == 1 else '{several}' }}}}"
-    )
+    return f"{_number(fact)} {{{{ '{one}' if event.payload['{fact}'] == 1 else '{several}' }}}}"
 
 
 ALARMS = (

@@ -183,8 +183,8 @@ def with_client(ask: Callable[[Any], Awaitable[Any]]) -> Any:
             try:
                 return asyncio.run(asked())
             finally:
-                # Using a block is an event. The interpreter's end would wait for it without a limit,
-                # and say so.
+                # Using a block is an event. The interpreter's end would wait for it without a
+                # limit, and say so.
                 drain(_DRAIN_S)
         except API_ERRORS as error:
             said = str(error).splitlines()[0] if str(error) else type(error).__name__
