@@ -28,4 +28,4 @@ def keyed_requests(request: SendRequest) -> State[SendReport]:
 if __name__ == "__main__":
     from headrace.cli.entry import run_command
 
-    run_command("requests send")
+    run_command("requests", "send")

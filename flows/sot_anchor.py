@@ -23,4 +23,4 @@ def sot_anchor(request: AnchorRequest) -> State[SotReport]:
 if __name__ == "__main__":
     from headrace.cli.entry import run_command
 
-    run_command("sot anchor")
+    run_command("sot", "anchor")

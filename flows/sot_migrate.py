@@ -21,4 +21,4 @@ def sot_migrate(request: MigrateRequest) -> State[SotReport]:
 if __name__ == "__main__":
     from headrace.cli.entry import run_command
 
-    run_command("sot migrate")
+    run_command("sot", "migrate")

@@ -21,4 +21,4 @@ def sot_recover(request: RecoverRequest) -> State[SotReport]:
 if __name__ == "__main__":
     from headrace.cli.entry import run_command
 
-    run_command("sot recover")
+    run_command("sot", "recover")

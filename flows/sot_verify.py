@@ -23,4 +23,4 @@ def sot_verify(request: VerifyRequest) -> State[SotReport]:
 if __name__ == "__main__":
     from headrace.cli.entry import run_command
 
-    run_command("sot verify")
+    run_command("sot", "verify")

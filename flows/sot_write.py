@@ -29,4 +29,4 @@ def sot_write(request: WriteRequest) -> State[SotReport]:
 if __name__ == "__main__":
     from headrace.cli.entry import run_command
 
-    run_command("sot write")
+    run_command("sot", "write")

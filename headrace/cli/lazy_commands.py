@@ -6,6 +6,7 @@ clients of servers with them.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
@@ -38,7 +39,17 @@ class Lazy:
             parent.add_typer(found, name=name)
         else:
             parent.command(name)(found)
-        return get_group(parent).commands[name]
+        loaded = get_group(parent).commands[name]
+        _fill_paragraphs(loaded)
+        return loaded
+
+
+def _fill_paragraphs(command: Any) -> None:
+    """Let the terminal's width break the lines of a help; typer keeps those of the docstring."""
+    text = inspect.cleandoc(command.help or "")
+    command.help = "\n\n".join(" ".join(each.split()) for each in text.split("\n\n"))
+    for each in getattr(command, "commands", {}).values():
+        _fill_paragraphs(each)
 
 
 class LazyGroup(TyperGroup):

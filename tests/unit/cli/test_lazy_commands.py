@@ -10,10 +10,13 @@ import sys
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer import Context
 from typer.main import get_group
 
+import flows
 from headrace import cli
 from headrace.cli import looker, main, sot
 from headrace.cli.lazy_commands import LazyGroup
@@ -122,6 +125,40 @@ def test_a_mistyped_command_is_answered_with_the_nearest() -> None:
     group = get_group(main.app)
     with pytest.raises(Exception, match="Did you mean 'backfill'"):
         group.main(["backfil"], standalone_mode=False)
+
+
+def test_a_help_has_no_line_breaks_within_its_paragraphs() -> None:
+    broken = [
+        each.name
+        for group in (main._Commands, looker._Commands, sot._Commands)
+        for name in group.lazy
+        for each in with_those_below(group.lazy[name].load(name))
+        if "\n" in each.help.replace("\n\n", "")
+    ]
+    assert broken == []
+
+
+def with_those_below(command: Any) -> Iterator[Any]:
+    yield command
+    for each in getattr(command, "commands", {}).values():
+        yield from with_those_below(each)
+
+
+@pytest.mark.parametrize(
+    "flow", sorted(Path(flows.__path__[0]).glob("*.py")), ids=lambda it: it.stem
+)
+def test_a_flow_that_is_run_as_a_module_names_a_command_that_exists(flow: Path) -> None:
+    for call in ast.walk(ast.parse(flow.read_text())):
+        if (
+            isinstance(call, ast.Call)
+            and isinstance(call.func, ast.Name)
+            and call.func.id == "run_command"
+        ):
+            words = [ast.literal_eval(each) for each in call.args]
+            group = get_group(main.app)
+            while words:
+                name, group, words = group.resolve_command(Context(group), words)
+                assert name
 
 
 def test_each_pipeline_command_names_a_flow_that_exists() -> None:
