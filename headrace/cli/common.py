@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from difflib import get_close_matches
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -131,6 +133,8 @@ LogLevel = Annotated[
 ]
 
 _COMMON = ("--log-format", "--log-level")
+#: How alike an option has to be, of 1, to be suggested for another.
+_CLOSE = 0.7
 #: Whether the help of a command is asked for, in the context's `meta`.
 _HELP = "headrace.help"
 
@@ -145,7 +149,28 @@ class CommonOptionsGroup(TyperGroup):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Move the common options to the front."""
         ctx.meta[_HELP] = "--help" in args
-        return super().parse_args(ctx, hoisted(args))
+        with _fair_suggestions():
+            return super().parse_args(ctx, hoisted(args))
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that is named; its options are read in here."""
+        with _fair_suggestions():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _fair_suggestions() -> Iterator[None]:
+    """Suggest what is close to an unknown option: `--` in front of both makes nothing so."""
+    try:
+        yield
+    except Exception as error:
+        # Typer's own copy of the class has no public name.
+        asked, known = (getattr(error, name, None) for name in ("option_name", "possibilities"))
+        if asked and known:
+            bare = {name.lstrip("-"): name for name in known}
+            close = get_close_matches(asked.lstrip("-"), bare, cutoff=_CLOSE)
+            vars(error)["possibilities"] = [bare[name] for name in close]
+        raise
 
 
 def asks_for_help(ctx: typer.Context) -> bool:

@@ -25,9 +25,11 @@ from headrace.errors import ConfigurationError
 from headrace.extras import import_with
 from headrace.lake import look_into
 from headrace.logs.redaction import safe_text
+from headrace.query.exceptions import QueryRefused
 from headrace.query.formats import FORMAT_OF_SUFFIX, Format, plain_decimals, row_writer
 from headrace.signals import leave_on_signals
 from headrace.stdout import abandon_stdout
+from headrace.unified.exceptions import TableMissing
 
 if TYPE_CHECKING:
     from headrace.query.session import Session
@@ -71,7 +73,10 @@ def query(
         if output is not None:
             check_place(output, opened.location, force=force)
         with_session = partial(session_module.open_session, opened, memory=memory)
-        _in_thread(with_session, lambda session: _run(session, text, form, output, force=force))
+        try:
+            _in_thread(with_session, lambda session: _run(session, text, form, output, force=force))
+        except TableMissing as error:  # what the text asks for cannot be, as of any other table
+            raise QueryRefused(error.message, hint=error.hint) from error
 
 
 def _run(session: Session, text: str, form: Format, output: Path | None, *, force: bool) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final
 
 import duckdb
@@ -15,7 +17,7 @@ from headrace.errors import HeadraceError
 from headrace.lake import Lake
 from headrace.query.exceptions import QueryFailed, QueryRefused
 from headrace.query.files import PROTOCOL, LakeFiles
-from headrace.query.views import create_views
+from headrace.query.views import TABLES, create_views
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -28,6 +30,9 @@ _READ_ONLY_HINT = (
     "A query reads the lake and nothing else: no other files, no network, no extensions, "
     "no settings. Statements are SELECT (FROM, WITH, VALUES, PIVOT ... IN), DESCRIBE, SUMMARIZE, "
     "SHOW and EXPLAIN"
+)
+_UNKNOWN_TABLE = re.compile(
+    r"Catalog Error: Table (?:Function )?with name (?P<name>.+?) does not exist"
 )
 #: Not the SQL's fault.
 _FAILURES = (
@@ -85,9 +90,19 @@ class Session:
             return self.files.failure
         if not isinstance(error, duckdb.Error):
             return error if isinstance(error, HeadraceError | OSError) else _failed(error)
+        if unknown := _UNKNOWN_TABLE.match(str(error)):
+            return _no_table(unknown["name"])
         if isinstance(error, duckdb.PermissionException):
             return QueryRefused(str(error).strip(), hint=_READ_ONLY_HINT)
         return _failed(error) if isinstance(error, _FAILURES) else QueryRefused(str(error).strip())
+
+
+def _no_table(name: str) -> QueryRefused:
+    """What there is instead, and not what DuckDB calls close: tables of its own."""
+    name = name.strip('"')
+    close = get_close_matches(name.lower(), TABLES, n=1, cutoff=0.7)
+    meant = f"Did you mean {close[0]}? " if close else ""
+    return QueryRefused(f"there is no table {name}", hint=f"{meant}There are {', '.join(TABLES)}")
 
 
 def _failed(error: Exception) -> QueryFailed:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 VIEWS: Final = {"trades": UNIFIED_ROOT, "trades_raw": RAW_ROOT, "quarantine": QUARANTINE_ROOT}
+#: All that stands behind FROM.
+TABLES: Final = (*VIEWS, "candles")
 
 _PRICE_PLACES, _QUANTITY_PLACES = PRICE_TYPE.scale, QUANTITY_TYPE.scale
 _PLACES = _PRICE_PLACES + _QUANTITY_PLACES

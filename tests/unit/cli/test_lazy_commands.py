@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -174,3 +175,26 @@ def test_each_pipeline_command_names_a_flow_that_exists() -> None:
     assert len(named) >= 8
     for flow in named:
         assert callable(getattr(import_module(f"flows.{flow}"), str(flow)))
+
+
+@pytest.mark.parametrize(
+    ("words", "suggested"),
+    [
+        (["status", "--wrong"], []),
+        (["status", "--jsn"], ["--json"]),
+        (["backfill", "--jsn"], ["--json"]),
+        (["lease", "list", "--stroe", "x"], ["--store"]),
+        (["--log-fromat", "json", "status"], ["--log-format"]),
+    ],
+)
+def test_only_an_option_that_is_close_is_suggested(
+    words: list[str], suggested: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`--` in front of both makes two names alike that are not."""
+    with pytest.raises(SystemExit) as ended:
+        main.app(words, prog_name="headrace")
+
+    said = capsys.readouterr().err
+    assert ended.value.code == 2
+    asked = next(word for word in words if word.startswith("--"))
+    assert [word for word in re.findall(r"--[a-z-]+", said) if word != asked] == suggested, said

@@ -11,6 +11,7 @@ import sys
 import time
 from datetime import UTC, datetime
 from pathlib import Path
+from shutil import rmtree
 from typing import NamedTuple
 
 import pyarrow.parquet as pq
@@ -94,6 +95,10 @@ def test_a_plan_is_shown_as_it_is(lake: Path) -> None:
     ("arguments", "words"),
     [
         (["SELCT 1"], 'syntax error at or near "SELCT"'),
+        (["FROM foo"], "no table foo. There are trades, trades_raw, quarantine, candles"),
+        (["FROM trade_raw"], "no table trade_raw. Did you mean trades_raw? There are"),
+        (["FROM candels('1 hour')"], "no table candels. Did you mean candles?"),
+        (["FROM main.foo"], "no table"),
         (["COPY trades TO 'x'"], "COPY statements are refused"),
         (["FROM read_csv('/etc/passwd')"], "no other files"),
         (["SELECT 1", "--file", "x.sql"], "two SQL texts"),
@@ -112,6 +117,7 @@ def test_wrong_use_is_one_message_and_exit_code_2(
     assert done.code == 2
     assert words in done.err
     assert "Traceback" not in done.err
+    assert "pg_" not in done.err
     assert done.out == ""
 
 
@@ -120,6 +126,17 @@ def test_a_place_without_a_lake(tmp_path: Path) -> None:
 
     assert done.code == 2
     assert "holds no trades" in done.err
+
+
+def test_a_table_that_no_transform_has_made_is_wrong_use_too(tmp_path: Path) -> None:
+    unified_lake(tmp_path, {"BTC-USD": [(1, NOON, "1.50", "1")]})
+    rmtree(tmp_path / "unified")
+
+    for table in ("trades", "candles('1 hour')"):
+        done = run(f"SELECT count(*) FROM {table}", lake=tmp_path)
+        assert done.code == 2
+        assert "headrace transform" in done.err
+    assert run("SELECT count(*) FROM trades_raw", lake=tmp_path).code == 0
 
 
 def test_rows_go_to_a_file_of_the_format_of_its_name(lake: Path, tmp_path: Path) -> None:
