@@ -36,7 +36,7 @@ from prefect.states import Cancelled, Completed, Failed
 from blocks.api import API_ERRORS, events_refusal, require_api
 from headrace.amounts import duration
 from headrace.errors import HeadraceError
-from headrace.leases import Lease, LeaseLost, hold, open_leases
+from headrace.leases import Lease, LeaseLost, hold, open_leases, reporting_gone
 from headrace.metrics import publishing
 from headrace.metrics.meter import Meter
 from headrace.metrics.publisher import PATIENCE_S
@@ -48,6 +48,7 @@ from headrace.run.report import Costs, QuotaUse, Report, Status, log_end
 from headrace.settings import Settings, load_settings
 from headrace.signals import stop_on_signals
 from headrace.stopping import StopEvent
+from tasks.dead_runs import conclude_run_of
 from tasks.events import emit_breaker_change, emit_key_change, emit_slowdown
 from tasks.logs import logs_of_run
 
@@ -192,6 +193,7 @@ class Opening:
         self.resources = resources
         resources.enter_context(logs_of_run(self.run_id, self.settings))
         self.stop = resources.enter_context(stop_on_signals())
+        resources.enter_context(reporting_gone(conclude_run_of))
         if refusal := events_refusal():
             log.warning(
                 "the Prefect server takes no events (%s): it will show no task runs of this run, "

@@ -25,6 +25,7 @@ from headrace.leases.holding import (
     give_back_claims,
     hold,
     is_claimed,
+    reporting_gone,
 )
 from headrace.leases.lease import Lease
 from headrace.leases.model import Grant, Holder, LeaseState, LeaseStatus
@@ -60,6 +61,7 @@ __all__ = [
     "hold",
     "is_claimed",
     "open_leases",
+    "reporting_gone",
 ]
 
 

@@ -16,7 +16,7 @@ from headrace.leases.exceptions import LeaseLost
 from headrace.leases.lease import Lease, Renewal
 from headrace.leases.model import Holder, LeaseStatus
 from headrace.leases.store import LeaseStore
-from headrace.leases.this_machine import THIS_MACHINE, Machine
+from headrace.leases.this_machine import THIS_MACHINE, Liveness, Machine
 from headrace.stopping import STOP, StopEvent
 
 _log = logging.getLogger(__name__)
@@ -96,10 +96,40 @@ def hold(
     )
     if before := holding.lease.predecessor:
         _log.warning("took the lease on %s over: %s", name, _end_of(*before))
+        _report_gone(store, before[0], run_id)
     try:
         yield holding.lease
     finally:
         holding.end()
+
+
+#: Called with holders of leases that were taken over, whose processes are gone.
+_ON_GONE: list[Callable[[Holder], object]] = []
+
+
+@contextmanager
+def reporting_gone(on_gone: Callable[[Holder], object]) -> Iterator[None]:
+    """Have `on_gone` called for each lease that this process takes over within the `with` block
+    from another run whose process is proven to be gone, before the work under the lease begins.
+
+    What it raises is logged, and no matter to who takes the lease.
+    """
+    _ON_GONE.append(on_gone)
+    try:
+        yield
+    finally:
+        _ON_GONE.remove(on_gone)
+
+
+def _report_gone(store: LeaseStore, before: Holder, run_id: str) -> None:
+    # A lease may end while its process lives, frozen or cut off.
+    if before.run_id == run_id or store.liveness(before) is not Liveness.GONE:
+        return
+    for on_gone in tuple(_ON_GONE):
+        try:
+            on_gone(before)
+        except Exception:  # noqa: BLE001 - the run that begins has nothing to do with it
+            _log.exception("that the process of run %s is gone was not reported", before.run_id)
 
 
 @contextmanager

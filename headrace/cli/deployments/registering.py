@@ -34,7 +34,6 @@ from prefect.client.schemas.objects import (
     ConcurrencyLimitConfig,
     ConcurrencyLimitStrategy,
     DeploymentSchedule,
-    StateType,
     VersionInfo,
 )
 from prefect.client.schemas.responses import DeploymentResponse
@@ -50,6 +49,7 @@ from headrace.cli.deployments.triggers import automations_of, reconcile_triggers
 from headrace.errors import ConfigurationError
 from headrace.extras import ExtraMissing
 from headrace.project import PACKAGES
+from tasks.dead_runs import AT_WORK, MESSAGE
 
 Times = CronSchedule | IntervalSchedule | RRuleSchedule
 
@@ -296,11 +296,6 @@ async def withdraw(client: PrefectClient, deployments: Iterable[UUID]) -> None:
             continue
 
 
-_AT_WORK = [StateType.PENDING, StateType.RUNNING, StateType.CANCELLING]
-_MESSAGE = (
-    "The process that ran it is gone (killed, or out of memory); what it had stored is in the "
-    "lake, and the next run goes on from there"
-)
 _PAGE = 200
 
 
@@ -313,12 +308,12 @@ async def conclude_dead_runs(client: PrefectClient, deployments: Collection[UUID
         return []
     runs = await client.read_flow_runs(
         flow_run_filter=FlowRunFilter(
-            state=FlowRunFilterState(type=FlowRunFilterStateType(any_=_AT_WORK))
+            state=FlowRunFilterState(type=FlowRunFilterStateType(any_=list(AT_WORK)))
         ),
         deployment_filter=DeploymentFilter(id=DeploymentFilterId(any_=list(deployments))),
         limit=_PAGE,
     )
     dead = [run for run in runs if run.work_queue_name is None]
     for run in dead:
-        await client.set_flow_run_state(run.id, Crashed(message=_MESSAGE), force=True)
+        await client.set_flow_run_state(run.id, Crashed(message=MESSAGE), force=True)
     return [run.id for run in dead]

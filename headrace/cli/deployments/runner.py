@@ -8,6 +8,7 @@ registered without a restart.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 import sys
@@ -32,9 +33,13 @@ if TYPE_CHECKING:
     from prefect.client.orchestration import PrefectClient
     from prefect.runner import Runner
 
+log = logging.getLogger(__name__)
+
 #: How often the server is asked what is due (Prefect's default: 10 s).
 POLL_S = 5.0
 _PLAN_LOOK_S = 2.0
+#: How often leases are looked at whose process is gone.
+_LEASES_LOOK_S = 30.0
 
 
 class Serving:
@@ -126,11 +131,34 @@ async def serve(serving: Serving, port: int) -> None:
         await serving.register(client, runner, plan)
         for run_id in await conclude_dead_runs(client, serving.ids):
             _say(f"run {run_id} was left behind by a runner that is gone")
-        following = asyncio.create_task(serving.follow_plan(client, runner))
+        beside = [
+            asyncio.create_task(serving.follow_plan(client, runner)),
+            asyncio.create_task(_conclude_killed_runs()),
+        ]
         try:
             await runner.start()
         finally:
-            following.cancel()
+            for each in beside:
+                each.cancel()
+
+
+async def _conclude_killed_runs() -> None:
+    """Call runs of commands crashed whose process was killed, as far as leases prove it."""
+    from headrace.leases import open_leases
+    from headrace.settings import load_settings
+    from tasks.dead_runs import conclude_runs_of_the_dead
+
+    while True:
+        try:
+            leases = open_leases(load_settings().lease_location)
+            # Between machines a look at all of them costs requests; the next run looks at its own.
+            if leases.one_machine:
+                for run_id in await asyncio.to_thread(conclude_runs_of_the_dead, leases):
+                    _say(f"the process of run {run_id} is gone")
+        except HeadraceError as error:
+            # Each run that needs the leases says so, and what to do about it.
+            log.info("leases cannot be looked at: %s", error)
+        await asyncio.sleep(_LEASES_LOOK_S)
 
 
 async def _furnish(client: PrefectClient, plan_folder: Path) -> None:

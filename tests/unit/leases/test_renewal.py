@@ -16,6 +16,7 @@ from headrace.leases import (
     LeaseStoreUnavailable,
     SqliteLeases,
     hold,
+    reporting_gone,
 )
 from headrace.leases.lease import Lease, Renewal
 from headrace.leases.model import Grant, Process
@@ -336,3 +337,48 @@ def test_what_is_lost_while_it_is_handed_over_is_not_the_next_run_s(
     with pytest.raises(LeaseLost, match="said the thread"):
         lease.hand_over("two", theirs.append)
     assert (len(losses), theirs) == (1, [])
+
+
+@pytest.mark.parametrize(
+    ("liveness", "run_id", "reported"),
+    [
+        (Liveness.GONE, "two", ["one"]),
+        (Liveness.ALIVE, "two", []),  # frozen for longer than its lease lasts
+        (Liveness.UNKNOWN, "two", []),  # on another machine
+        (Liveness.GONE, "one", []),  # the run itself, in another process
+    ],
+)
+def test_only_a_holder_whose_process_is_gone_is_reported(
+    store: FlakyLeases,
+    grant: Grant,
+    machine: StillMachine,
+    monkeypatch: pytest.MonkeyPatch,
+    liveness: Liveness,
+    run_id: str,
+    reported: list[str],
+) -> None:
+    monkeypatch.setattr(machine, "liveness", lambda _process, *, one_machine: liveness)
+    machine.passed_s = TTL_S
+    gone: list[str] = []
+    with (
+        reporting_gone(lambda holder: gone.append(holder.run_id)),
+        hold(store, NAME, run_id=run_id, machine=machine),
+    ):
+        assert gone == reported
+
+
+def test_a_report_that_fails_is_no_matter_to_the_run(
+    store: FlakyLeases,
+    grant: Grant,
+    machine: StillMachine,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(machine, "liveness", lambda _process, *, one_machine: Liveness.GONE)
+
+    def fail(_holder: object) -> None:
+        raise RuntimeError("the API answers nonsense")
+
+    with reporting_gone(fail), hold(store, NAME, run_id="two", machine=machine) as lease:
+        lease.check()
+    assert "was not reported" in caplog.text
