@@ -12,11 +12,14 @@ from prefect.runtime import task_run
 from prefect.states import Completed, Failed
 
 from headrace.errors import HeadraceError
+from headrace.exchange.exceptions import UnknownProduct
 from headrace.exchange.planning import Chunk, page_count
 from headrace.leases import LeaseHeld
 from headrace.logs import about
+from headrace.products.list_file import with_closest
 from headrace.pull.exceptions import TokenBehind
 from headrace.pull.job import ProductJob
+from headrace.pull.ledger import EXCHANGE
 from headrace.pull.report import ChunkReceipt, PlanReceipt, ProductReceipt, log_product
 from headrace.run.report import Status
 from headrace.stopping import Stopped
@@ -79,6 +82,8 @@ def plan_product(run: str, product: str) -> PlanReceipt:
     try:
         job.prepare(lease=None)
         return job.plan_receipt(under_way.sizing)
+    except UnknownProduct as error:
+        return PlanReceipt(product, None, error=with_closest(error, under_way.lake.store, EXCHANGE))
     except HeadraceError as error:
         return PlanReceipt(product, None, error=str(error))
 
@@ -106,6 +111,8 @@ def _pulled(run: Run, product: str, *, above: int = 0) -> ProductReceipt:
         return _pulled(run, product, above=behind.noted)
     except LeaseHeld as error:
         return ProductReceipt(product, Status.RUNNING_ELSEWHERE, error=str(error))
+    except UnknownProduct as error:
+        return job.receipt(error=with_closest(error, run.lake.store, EXCHANGE))
     except HeadraceError as error:
         return job.receipt(error=str(error))
     return job.receipt()

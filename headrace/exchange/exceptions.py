@@ -54,6 +54,8 @@ _HINTS = {
     451: _ELSEWHERE,
 }
 
+#: What the exchange says of every 404.
+_NOT_FOUND = ": NotFound"
 #: Of what a server says, so much is quoted.
 _QUOTED = 120
 
@@ -87,8 +89,9 @@ def refusal(response: Response) -> RequestError | None:
             hint="If that is the API's address now, give it as base_url",
         )
     if status == 404:
+        more = "" if said == _NOT_FOUND else said
         return UnknownProduct(
-            f"the exchange does not know it ({status}{said})",
+            f"the exchange does not know it ({status}{more})",
             status=status,
             hint="`headrace products list --live` shows what it lists",
         )

@@ -12,9 +12,10 @@ import msgspec
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_random
 
 from headrace.errors import ConfigurationError, PlaceError, StateError
-from headrace.lake.exceptions import ObjectMissing
+from headrace.exchange.exceptions import UnknownProduct
+from headrace.lake.exceptions import ObjectMissing, StoreError
 from headrace.lake.names import OWN_ROOT, canonical_exchange, location_digest
-from headrace.lake.store import Store
+from headrace.lake.store import Store, stored_products
 from headrace.leases import LeaseHeld, LeaseStore, hold
 from headrace.products.listing import LIST_VERSION, ProductList, some
 
@@ -116,3 +117,15 @@ def _parsed(content: bytes, place: str) -> ProductList:
         return _LIST.decode(content)
     except msgspec.MsgspecError as error:
         raise ListDamaged(place, str(error)) from error
+
+
+def with_closest(error: UnknownProduct, store: Store, exchange: str) -> str:
+    """The text of `error`, with the product of the list or of the lake that was probably meant."""
+    from difflib import get_close_matches
+
+    try:
+        known = {*kept_list(store, exchange).ids(), *stored_products(store, exchange)}
+    except (ListDamaged, StoreError):
+        known = set()
+    close = get_close_matches(error.product, sorted(known - {error.product}), n=1, cutoff=0.7)
+    return f"{error.message}. Did you mean {close[0]}? {error.hint}" if close else str(error)

@@ -248,7 +248,7 @@ def log_product(receipt: ProductReceipt) -> None:
         level = logging.DEBUG
     text = f"{receipt.status.value.replace('_', ' ')}: {counted(receipt.new_rows, 'new trade')}"
     if receipt.error:
-        text += f" ({receipt.error})"
+        text += f" ({receipt.error.removeprefix(f'{receipt.product}: ')})"
     log.log(level, "%s", text, extra={"event": "product-ended", "facts": facts})
 
 
@@ -305,6 +305,9 @@ class Summary(RequestReport):
 
     def title(self) -> str:
         """How the run ended, and which products did not come to a good end."""
+        return self._titled((each.product, each.status) for each in self.products)
+
+    def _titled(self, parts: Iterable[tuple[str, Status]]) -> str:
         if self.plan:
             return "plan (nothing was fetched)"
         if self.stopped:
@@ -313,13 +316,19 @@ class Summary(RequestReport):
         troubled = [each.title() for each in afterwards if each.status is not Status.DONE]
         if troubled and overall(self.products) is Status.DONE:
             return f"complete, but {' and '.join(troubled)}"
-        return ended(self.status, ((each.product, each.status) for each in self.products))
+        return ended(self.status, parts)
 
     def headline(self) -> str:
         """The outcome in one line."""
+        return f"{self.title()}: {self._in_short()}"
+
+    def log_line(self) -> str:
+        """The same without the products: each has said in a line of its own how it ended."""
+        return f"{self._titled(())}: {self._in_short()}"
+
+    def _in_short(self) -> str:
         return (
-            f"{self.title()}: {counted(self.new_rows, 'new trade')} with "
-            f"{counted(self.requests, 'request')} "
+            f"{counted(self.new_rows, 'new trade')} with {counted(self.requests, 'request')} "
             f"in {duration(self.elapsed_s)}"
         )
 

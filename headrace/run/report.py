@@ -142,6 +142,10 @@ class Report:
         """The outcome in one line: the message of the run's state."""
         return f"{self.title()}: {self.totals()}"
 
+    def log_line(self) -> str:
+        """The outcome in the log; without what the lines of its parts say there."""
+        return self.headline()
+
     def counts(self) -> dict[str, float]:
         """What adds up over the attempts of a run that was retried in the UI."""
         counts = self._own_counts()
@@ -222,6 +226,10 @@ class Costs:
             "quota": self.quota.as_json(),
         }
 
+    def log_line(self) -> str:
+        """The outcome in the log; without what the lines of its parts say there."""
+        return self.headline()
+
     def counts(self) -> dict[str, float]:
         """What adds up over attempts."""
         logins = {} if self.logins is None else {"logins": self.logins}
@@ -298,7 +306,7 @@ def log_end(report: Report) -> None:
     """The line of a run that ended."""
     level = logging.INFO if report.status.quiet else logging.WARNING
     extra = {"event": "run-ended", "facts": report.log_facts()}
-    log.log(level, "%s", report.headline(), extra=extra)
+    log.log(level, "%s", report.log_line(), extra=extra)
 
 
 #: Rows of one table in a summary; the table artifacts and `--json` have the rest.

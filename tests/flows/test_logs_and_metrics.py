@@ -108,6 +108,25 @@ def test_a_chunk_that_fails_is_a_warning_about_that_chunk(run, sim, monkeypatch,
     assert all(line["product"] == "ETH-USD" or line["event"] == "run-ended" for line in failed)
 
 
+def test_a_product_that_the_exchange_does_not_know_is_named_once(run, monkeypatch, capfd):
+    monkeypatch.setenv("HEADRACE_LOG_FORMAT", "json")
+    run(products=["BTC-USD"])
+    capfd.readouterr()
+    summary = run(products=["BTC-UDS"])
+
+    [remark] = summary.remarks()
+    reason = remark.removeprefix("BTC-UDS: ")
+    assert reason.startswith("the exchange does not know it (404). Did you mean BTC-USD? ")
+    lines = [json.loads(line) for line in capfd.readouterr().err.splitlines() if line[:1] == "{"]
+    said = [line for line in lines if line["level"] == "warning"]
+    assert [line["event"] for line in said] == ["product-ended", "run-ended"]
+    product, end = said
+    assert (product["product"], product["message"]) == (
+        "BTC-UDS", f"failed: 0 new trades ({reason})",
+    )  # fmt: skip
+    assert end["message"].startswith("failed: 0 new trades with ")
+
+
 class Logger:
     def __init__(self):
         self.said = []

@@ -8,10 +8,12 @@ from threading import Thread
 
 import pytest
 
+from headrace.exchange.exceptions import UnknownProduct
 from headrace.lake.local import LocalStore
+from headrace.lake.names import product_prefix
 from headrace.leases import LeaseHeld, SqliteLeases, hold
 from headrace.products import list_file as module
-from headrace.products.list_file import ListDamaged, change_list, kept_list, list_key
+from headrace.products.list_file import ListDamaged, change_list, kept_list, list_key, with_closest
 from headrace.products.listing import ListedProduct, NamedSet, ProductList
 
 
@@ -91,3 +93,19 @@ def test_what_is_no_list_is_named_and_left_alone(
     with pytest.raises(ListDamaged):
         add(store, leases, ["A-USD"])
     assert store.get(list_key("coinbase")) == content
+
+
+def test_an_unknown_product_is_answered_with_the_closest_one(
+    store: LocalStore, leases: SqliteLeases
+) -> None:
+    error = UnknownProduct("the exchange does not know it (404)", product="BTC-UDS", hint="Look.")
+    assert with_closest(error, store, "coinbase") == str(error)
+    # What is stored counts as well, but for the folder of the wrong id itself.
+    for product in ("BTC-EUR", "BTC-UDS"):
+        store.put(f"{product_prefix('coinbase', product)}/part-1.parquet", b"x")
+    add(store, leases, ["BTC-USD", "BTC-USDT", "ETH-USD"])
+    assert with_closest(error, store, "coinbase") == (
+        "BTC-UDS: the exchange does not know it (404). Did you mean BTC-USD? Look."
+    )
+    Path(store.location, list_key("coinbase")).write_bytes(b"no list")
+    assert str(error) == with_closest(error, store, "coinbase")
