@@ -12,7 +12,7 @@ from prefect.client.schemas import State
 from prefect.states import Completed, Failed
 
 from headrace.audit.auditor import run_audit
-from headrace.audit.report import AuditReport, Healing, ProductAudit, Repair, RepairReceipt
+from headrace.audit.report import OFFLINE, AuditReport, Healing, ProductAudit, Repair, RepairReceipt
 from headrace.audit.sign_receipts import Signed, SignReceipt
 from headrace.errors import HeadraceError
 from headrace.leases import LeaseHeld, open_leases
@@ -56,7 +56,8 @@ def audit_product(run: str, product: str) -> State[ProductAudit]:
         audit.answers[product] = found.newest_answer
     emit_gaps(product, found.counted.missing)
     if found.status is Status.DONE:
-        return Completed(message="complete and sound", data=found)
+        limits = f" {OFFLINE}" if audit.request.offline else ""
+        return Completed(message=f"complete and sound{limits}", data=found)
     message = found.error or ", ".join(f"{n} {kind}" for kind, n in found.kinds.items())
     return Failed(name=found.status.value.title(), message=message, data=found)
 
@@ -229,6 +230,7 @@ def conclude_audit(
         signed=signed,
         stopped=audit.stop.is_set(),
         chosen=audit.chosen.described(),
+        offline=audit.request.offline,
     )
     return kernel.conclude(audit, report)
 

@@ -32,6 +32,8 @@ _ENDINGS = {
     Status.FAILED: "the audit failed",
     Status.RUNNING_ELSEWHERE: "already running elsewhere",
 }
+#: What of an audit that did not ask the exchange follows its ending, where all is well.
+OFFLINE = "as far as stored; the exchange was not asked"
 #: Findings of one product that are spelled out for people; `--json` has them all.
 _SHOWN = 20
 #: Findings in the UI's table.
@@ -243,6 +245,8 @@ class AuditReport(Report):
         signed: what became of the manifests, if they were asked for.
         stopped: whether the audit was asked to stop.
         chosen: how its products were named; empty where their ids were given.
+        offline: whether the exchange was not to be asked; what it has and the lake never had is
+            not missing then.
     """
 
     key: ClassVar[str] = "headrace-audit"
@@ -260,6 +264,7 @@ class AuditReport(Report):
     signed: Signed | None = None
     stopped: bool = False
     chosen: str = ""
+    offline: bool = False
 
     def as_json(self) -> dict[str, Any]:
         """The JSON summary."""
@@ -282,7 +287,10 @@ class AuditReport(Report):
         """How the audit ended, and which products are not as they should be."""
         if self.stopped:
             return "stopped on request, not everything was looked at"
-        return ended(self.status, ((each.product, each.status) for each in self.products), _ENDINGS)
+        ending = ended(
+            self.status, ((each.product, each.status) for each in self.products), _ENDINGS
+        )
+        return f"{ending} {OFFLINE}" if self.offline and self.status is Status.DONE else ending
 
     def totals(self) -> str:
         """Parts, trades, requests and time."""

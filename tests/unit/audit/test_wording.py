@@ -35,6 +35,16 @@ def test_one_line(bench: Bench) -> None:
     )
 
 
+def test_an_audit_that_did_not_ask_the_exchange_says_so_where_all_is_well(bench: Bench) -> None:
+    """A lake that holds what a killed backfill has brought is no complete one."""
+    sound = replace(report(bench), status=Status.DONE, products=(bench.audit(1_000),))
+    asked, offline = sound, replace(sound, offline=True)
+    assert "exchange" not in asked.title() + asked.headline()
+    assert "complete and sound as far as stored; the exchange was not asked" in offline.headline()
+    assert "the exchange was not asked" in offline.markdown()
+    assert offline.as_json() == asked.as_json()
+
+
 def test_what_is_wrong_is_said_with_its_repair(bench: Bench) -> None:
     first, second = report(bench).remarks()
     assert first == (
