@@ -158,7 +158,8 @@ class QuotaStatus:
 
 
 def _used(connection: sqlite3.Connection, rate: QuotaRate, now: int) -> int:
-    since = now - rate.interval_ms * MS
+    # Slots that count for nothing are at 0, which is within an interval that began before the boot.
+    since = max(0, now - rate.interval_ms * MS)
     row: tuple[int] = connection.execute(
         "SELECT count(*) FROM slots WHERE until > ? AND at <= ?", (since, now)
     ).fetchone()

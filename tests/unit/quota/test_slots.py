@@ -114,6 +114,15 @@ def test_weighted_permits_count_as_many(open_book: Open, clock: Any) -> None:
     assert book.status().windows[0].used == 2
 
 
+def test_a_window_longer_than_the_machine_is_up_counts_what_left(
+    open_book: Open, clock: Any
+) -> None:
+    assert clock.at < 3_600 * S
+    book = open_book("3/s,100/h")
+    left(book, clock.at)
+    assert [window.used for window in book.status().windows] == [1, 1]
+
+
 def test_half_a_window_goes_at_once_and_the_other_half_later(open_book: Open, clock: Any) -> None:
     book, start = open_book("10/s", burst=None), clock.at
     moments = []
