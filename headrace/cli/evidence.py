@@ -98,7 +98,7 @@ _WHOLE = ("key", "made", "endorsed_by")
 def _row(key: PublicKey, active: str | None) -> dict[str, Any]:
     return {
         "key": key.key_id,
-        "made": key.made_at,
+        "made": key.made_at[:10],
         "endorsed_by": key.endorsed.key_id[:8] if key.endorsed else "",
         "signs": "yes" if key.key_id == active else "",
     }

@@ -107,10 +107,17 @@ def replay(
         return
     typer.echo(
         f"{counted(replayed, 'request is', 'requests are')} queued again; "
-        "`headrace requests send` sends them"
+        f"`headrace requests send --queue {queue}` sends {'it' if replayed == 1 else 'them'}"
     )
-    if left and not ids and not unknown:
-        typer.echo(f"{left:,} were left: the server may have carried them out (--unknown)")
+    if ids and replayed < len(set(ids)):
+        left = len(set(ids)) - replayed
+        typer.echo(
+            f"{left:,} of the ids named {'was' if left == 1 else 'were'} not: not in the "
+            "graveyard, or the server may have carried them out (--unknown)"
+        )
+    elif left and not ids and not unknown:
+        asks = "it asks" if left == 1 else "they ask"
+        typer.echo(f"{left:,} left: the server may have carried out what {asks} for (--unknown)")
 
 
 @graveyard_app.command()

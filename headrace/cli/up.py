@@ -72,6 +72,8 @@ def up(
         planned = switch_all(running.port, serves, on=schedules)
     elapsed_s = round(time.monotonic() - began, 1)
     _warn_of_configured_api()
+    if served.plan != str(plan):
+        _warn(f"{served.plan} is still served; `headrace down` first to serve {plan}.")
     if as_json:
         print_json(
             {
@@ -97,8 +99,6 @@ def up(
     typer.echo(_schedule_line(planned))
     for line in serves.ignored:
         typer.echo(f"Ignored: {line}")
-    if served.plan != str(plan):
-        _warn(f"They are still those of {served.plan}; `headrace down` first to serve {plan}.")
     here = Path.cwd() / "prefect.yaml"
     if deployments is None and here.is_file() and not here.samefile(served.plan):
         _warn(f"{here} is not served; `headrace up --deployments prefect.yaml` serves it.")

@@ -21,7 +21,8 @@ class SourceUnreadable(ConfigurationError):
     """
 
     def __init__(self, source: str, problem: str, *, line: int | None = None) -> None:
-        where = source if line is None else f"{source}, line {line}"
+        where = "standard input" if source == "-" else source
+        where += "" if line is None else f", line {line}"
         super().__init__(
             f"{where}: {problem}",
             hint="A line is a JSON object: method, path, query, body, ttl_s, idempotent; only path "

@@ -151,7 +151,7 @@ class SendReport(RequestReport):
             lines.append(
                 f"{counted(sent.kept, 'request is', 'requests are')} kept in queue "
                 f"{self.queue}: the next "
-                f"headrace requests send {queue} goes on with them"
+                f"headrace requests send {queue} goes on with {'it' if sent.kept == 1 else 'them'}"
             )
         return lines
 

@@ -120,9 +120,11 @@ def source_name(source: str) -> str:
     """What a journal knows a file by: one that was changed is another. Empty for a pipe.
 
     Raises:
-        SourceUnreadable: there is no such file.
+        SourceUnreadable: there is no such file, or it is a folder.
     """
     path = Path(user_path(source))
+    if source != STDIN and path.is_dir():
+        raise SourceUnreadable(source, "it is a folder")
     if source == STDIN or (path.exists() and not path.is_file()):
         return ""
     try:

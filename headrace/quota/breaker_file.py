@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from headrace.amounts import counted
 from headrace.quota.breaker import BreakerState, Pass, Phase
 from headrace.quota.clock import NS, Clock
 from headrace.quota.config import BreakerConfig
@@ -203,9 +204,9 @@ class Breaker:
         if after.phase is Phase.OPEN:
             pause_s = (after.reopens - self._clock.now()) / NS
             log.warning(
-                "breaker %s: open after %d failures in a row; next probe in %.0f s",
+                "breaker %s: open after %s in a row; next probe in %.0f s",
                 self.name,
-                after.failures,
+                counted(after.failures, "failure"),
                 pause_s,
             )
         elif after.phase is Phase.HALF_OPEN:

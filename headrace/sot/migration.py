@@ -499,8 +499,8 @@ class Migration:
         self.problems += found.differences
         if found.equal:
             self.message = (
-                f"{counted(found.records, 'record')} of "
-                f"{counted(found.symbols, 'symbol is', 'symbols are')} equal"
+                f"{counted(found.records, 'record')} of {counted(found.symbols, 'symbol')} "
+                f"{'is' if found.records == 1 else 'are'} equal"
             )
         else:
             self.status = Status.PARTIAL

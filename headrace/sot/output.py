@@ -94,7 +94,7 @@ def check_target(out: str) -> None:
         return
     path = Path(out)
     if not out or "\0" in out or path.name in ("", ".", ".."):
-        raise ConfigurationError("a replay needs a file to go to", hint="--out FILE, or - ")
+        raise ConfigurationError("no file to write to is named", hint="Name a new one, or -")
     if path.exists():
         raise ConfigurationError(
             f"{out} exists already, and is not written over", hint="Choose another name"

@@ -102,7 +102,7 @@ class SotReport(Report):
 
     def totals(self) -> str:
         """The same, with the status."""
-        return f"{self.status.value}: {self.message}"
+        return f"{self.status.value.replace('_', ' ')}: {self.message}"
 
     def table(self) -> list[Row]:
         """A row per shard or symbol."""
@@ -240,17 +240,18 @@ def report_of_verify(
         beyond: what disagrees with heads that were remembered elsewhere.
         anchors: what holding the log against signed heads has shown.
     """
-    problems = [
+    damages = (
         *found.damages,
         *(s.damage for s in found.symbols if s.damage),
         *beyond,
         *(place.misfit for place in anchors if place.misfit),
-    ]
+    )
+    problems = tuple(dict.fromkeys(damages))
     status = _status(whole=not problems, kept=found.records)
     bad = sum(1 for symbol in found.symbols if symbol.damage)
     message = (
-        f"{counted(found.records, 'record')} of "
-        f"{counted(len(found.symbols), 'symbol is', 'symbols are')} good"
+        f"{counted(found.records, 'record')} of {counted(len(found.symbols), 'symbol')} "
+        f"{'is' if found.records == 1 else 'are'} good"
     )
     if problems:
         message += (
@@ -281,8 +282,8 @@ def report_of_verify(
             "anchors": [asdict(place) for place in anchors],
         },
         rows=rows,
-        problems=tuple(dict.fromkeys(problems)),
-        damages=tuple(problems),
+        problems=problems,
+        damages=damages,
     )
 
 

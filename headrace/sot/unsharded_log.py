@@ -332,7 +332,11 @@ class OldLog:
                 ) from error
             if isinstance(error, sqlite3.OperationalError):
                 raise StoreUnavailable(str(self.path), "using the old log", str(error)) from error
-            raise DamagedLog(str(self.path), str(error)) from error
+            raise DamagedLog(
+                str(self.path),
+                str(error),
+                hint="Name the file of the unsharded log, or put it back from a copy",
+            ) from error
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from headrace.errors import ConfigurationError
+from headrace.evidence.exceptions import BadStatement
 from headrace.evidence.keys import KeyList, PublicKey, SigningKey
 from headrace.sot.anchors.compare import Comparison
 from headrace.sot.chain import genesis
@@ -102,7 +104,7 @@ def test_proofs_hold_and_spoilt_ones_do_not(store: SotStore) -> None:
     for smaller in SIZES:
         for larger in SIZES:
             if smaller > larger:
-                with pytest.raises(NoSuchSize):
+                with pytest.raises(ConfigurationError, match="Name the smaller size first"):
                     tree.consistency(smaller, larger)
                 continue
             grows = tree.consistency(smaller, larger)
@@ -150,6 +152,9 @@ def test_a_head_over_all_symbols_is_about_one_log_for_good(backend: Backend) -> 
     assert [symbol.symbol_id for symbol in first.symbols] == [3, 11, 2**32 - 1]
     assert first.symbols == again.symbols
     assert read_log_head(first.as_line(), where="here") == first
+    for other in ("[]", '{"type": "headrace.sot.inclusion.v1"}'):
+        with pytest.raises(BadStatement, match="it is no signed head"):
+            read_log_head(other, where="here")
     keys = KeyList([PublicKey(key.public_key, first.time)])
     [report] = Comparison(backend.open(), keys).hold_against([_Kept(first, again)])
     assert (report.heads, report.misfit) == (2, "")

@@ -91,13 +91,14 @@ def test_nothing_runs_by_itself_until_schedules_are_switched_on(server: Server) 
     off = dict.fromkeys(server.up()["schedules"], False)
     assert server.answer["schedules"] == off
     wanted = {
-        f"{each.function}/{schedule.key}": schedule.active
+        f"{each.shown_flow}/{schedule.key}": schedule.active
         for each in PLAN.deployments
         for schedule in each.schedules
     }
     try:
         assert server.up("--schedules")["schedules"] == wanted
         assert off.keys() == wanted.keys()
+        assert off.keys() <= set(server.answer["deployments"])
         assert server.up()["schedules"] == wanted, "switches stay as they are"
         said = server.command("up").stdout
         assert "Schedules on: ingest/every-5-minutes" in said

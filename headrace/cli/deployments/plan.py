@@ -194,6 +194,11 @@ class PlannedDeployment(_Section):
         """The flow's name in its module."""
         return self.entrypoint.partition(".py:")[2]
 
+    @property
+    def shown_flow(self) -> str:
+        """What Prefect calls a flow that has no name of its own: `sot-verify`."""
+        return self.function.replace("_", "-")
+
 
 class Plan(BaseModel, frozen=True, extra="ignore"):
     """All deployments of a project, and the steps for those that say none of their own."""

@@ -74,7 +74,7 @@ def _schedules(stored: dict[str, Any], planned: PlannedDeployment) -> Iterator[S
     for each in stored["schedules"]:
         if (slug := each["slug"]) in wanted:
             yield Switch(
-                f"{planned.function}/{slug}",
+                f"{planned.shown_flow}/{slug}",
                 active=each["active"],
                 wanted=wanted[slug],
                 path=f"/api/deployments/{stored['id']}/schedules/{each['id']}",
@@ -86,7 +86,7 @@ def _triggers(stored: dict[str, Any], planned: PlannedDeployment) -> Iterator[Sw
     for place, spec in enumerate(planned.triggers):
         if trigger_name(planned, place) == stored["name"]:
             yield Switch(
-                f"{planned.function}/{stored['name']}",
+                f"{planned.shown_flow}/{stored['name']}",
                 active=stored["enabled"],
                 wanted=spec.get("enabled", True) is True,
                 path=f"/api/automations/{stored['id']}",

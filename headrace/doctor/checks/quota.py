@@ -211,9 +211,14 @@ def _of_breaker(name: str, path: Path) -> Finding:
 
 def _judged(name: str, phase: Phase, failures: int, left_s: float) -> Finding:
     if phase is Phase.OPEN:
-        when = f"for another {left_s:.0f} s" if left_s > 0 else "until the next request, a probe"
+        after = f"after {counted(failures, 'failure')} in a row"
+        if left_s <= 0:
+            return warning(
+                f"{name}: the breaker is open until the next request, a probe, {after}",
+                f"The probe decides; once it works again: headrace breaker reset {name}",
+            )
         return problem(
-            f"{name}: the breaker is open {when}, after {failures} failures in a row",
+            f"{name}: the breaker is open for another {left_s:.0f} s, {after}",
             f"Wait, or once it works again: headrace breaker reset {name}",
         )
     if phase is Phase.HALF_OPEN:

@@ -136,6 +136,8 @@ def read_log_head(stored: bytes | str, *, where: str) -> LogHead:
     """
     try:
         found = json.loads(stored)
+        if not isinstance(found, dict) or not {"head", "symbols"} <= found.keys():
+            raise BadStatement(where, "it is no signed head, as headrace sot head --signed writes")
         statement = envelope_of(found["head"], where=where)
         symbols = tuple(_symbol(one) for one in found["symbols"])
         payload = statement.payload

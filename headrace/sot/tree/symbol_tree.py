@@ -177,10 +177,16 @@ class SymbolTree:
         """The proof that the tree of `from_size` is the beginning of that of `to_size`.
 
         Raises:
-            NoSuchSize: the chain has fewer records, or the sizes fall.
+            NoSuchSize: the chain has fewer records.
+            ConfigurationError: the sizes fall.
         """
         to_size = self._checked(self.size if to_size is None else to_size)
-        if not 0 <= from_size <= to_size:
+        if from_size > to_size:
+            raise ConfigurationError(
+                f"the log of {from_size} records did not grow into one of {to_size}",
+                hint="Name the smaller size first",
+            )
+        if from_size < 0:
             raise NoSuchSize(self._store.location, self.symbol_id, from_size, to_size)
         digests = b""
         path: tuple[bytes, ...] = ()

@@ -43,6 +43,8 @@ def test_a_key_is_made_shown_and_rotated(home: Path) -> None:
     lines = said[0].output.splitlines()
     assert any(made["key_id"] in line and "yes" not in line for line in lines)
     assert any(rotated["key_id"] in line and "yes" in line for line in lines)
+    ids = (made["key_id"], rotated["key_id"])
+    assert all(len(line.rstrip()) <= 80 for line in lines if any(each in line for each in ids))
     later = (home / "evidence" / "signing-key.pem").read_text().splitlines()[1]
     assert not any(text in one.output for text in (secret, later) for one in said)
 

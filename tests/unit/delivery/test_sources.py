@@ -94,6 +94,12 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
             list(read_requests(str(source)))
     with pytest.raises(SourceUnreadable, match="No such file"):
         source_name(str(tmp_path / "absent"))
+    with pytest.raises(SourceUnreadable, match="it is a folder"):
+        check_source(str(tmp_path))
+
+
+def test_standard_input_is_named_in_words() -> None:
+    assert str(SourceUnreadable("-", "no request", line=2)).startswith("standard input, line 2: ")
 
 
 def test_a_changed_file_is_another(tmp_path: Path) -> None:

@@ -318,7 +318,7 @@ def test_what_is_no_old_log_is_refused(tmp_path: Path, old: OldLog, new: Embedde
     with pytest.raises(StoreMisconfigured, match="no such file"):
         OldLog(tmp_path / "absent")
     (tmp_path / "text").write_text("not a database, and long enough to be looked at" * 20)
-    with pytest.raises(DamagedLog):
+    with pytest.raises(DamagedLog, match="Name the file of the unsharded log"):
         OldLog(tmp_path / "text")
     with closing(sqlite3.connect(tmp_path / "other")) as db:
         db.execute("CREATE TABLE trades (a)")

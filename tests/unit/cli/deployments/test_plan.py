@@ -33,6 +33,15 @@ def plan_with(folder: Path, text: str) -> Path:
     return path
 
 
+def test_a_flow_is_shown_by_the_name_that_prefect_gives_it() -> None:
+    from flows.sot_verify import sot_verify
+
+    [planned] = [
+        each for each in read_plan(default_plan_path()).deployments if each.function == "sot_verify"
+    ]
+    assert planned.shown_flow == sot_verify.name
+
+
 def test_the_project_has_a_list_and_prefect_reads_the_same_names() -> None:
     import yaml
 
