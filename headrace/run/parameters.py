@@ -128,12 +128,23 @@ class Parameters(BaseModel, frozen=True, extra="forbid"):
             return cls(**given)
         except ValidationError as error:
             problem = first_problem(error)
-            raise ConfigurationError(cls._located(given, problem) or problem) from error
+            raise ConfigurationError(
+                cls._located(given, problem) or problem, hint=cls._example_for(error)
+            ) from error
         except ConfigurationError as error:
             located = cls._located(given, error.message)
             if located is None:
                 raise
             raise ConfigurationError(located, hint=error.hint) from error
+
+    @classmethod
+    def _example_for(cls, error: ValidationError) -> str:
+        """How to write what a pattern refused."""
+        first = error.errors()[0]
+        if first["type"] != _REFUSED_BY_PATTERN:
+            return ""
+        field = cls.model_fields.get(str(first["loc"][0]))
+        return f"Write for example {field.examples[0]}" if field and field.examples else ""
 
     @classmethod
     def _located(cls, given: Mapping[str, Any], problem: str) -> str | None:
@@ -168,11 +179,16 @@ class Parameters(BaseModel, frozen=True, extra="forbid"):
                 yield _parameter(name, cls.model_fields[name])
 
 
+_REFUSED_BY_PATTERN = "string_pattern_mismatch"
+
+
 def first_problem(error: ValidationError) -> str:
     """The first field that cannot be used, the reason, and what was given."""
     first = error.errors()[0]
     cause = (first.get("ctx") or {}).get("error")
     reason = str(cause) if cause is not None else first["msg"]
+    if first["type"] == _REFUSED_BY_PATTERN:
+        reason = "it is not written as it has to be"
     name = ".".join(str(part) for part in first["loc"])
     if not name:
         return reason

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 from headrace.audit.request import AuditRequest
 from headrace.cli.options import command
+from headrace.delivery.request import SendRequest
 from headrace.errors import ConfigurationError
 from headrace.looker.extract.request import ExtractRequest
 from headrace.looker.validate.request import ValidateRequest
@@ -192,3 +193,12 @@ def test_every_run_waits_for_a_source_equally_long_unless_asked_otherwise() -> N
     }
     assert len(found) >= 3
     assert set(found.values()) == {OUTAGE_LIMIT_S}
+
+
+def test_what_a_pattern_refuses_is_answered_with_an_example() -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        SendRequest.checked(base_url="ftp://x")
+    assert str(refused.value) == (
+        "base_url: it is not written as it has to be (given: 'ftp://x'). "
+        "Write for example https://api.example.com"
+    )
