@@ -226,10 +226,6 @@ class Costs:
             "quota": self.quota.as_json(),
         }
 
-    def log_line(self) -> str:
-        """The outcome in the log; without what the lines of its parts say there."""
-        return self.headline()
-
     def counts(self) -> dict[str, float]:
         """What adds up over attempts."""
         logins = {} if self.logins is None else {"logins": self.logins}
