@@ -393,10 +393,7 @@ class Migration:
             HeadraceError: of either log.
         """
         started_s = time.monotonic()
-        writing = self.request.action == "write"
-        if writing:  # before an old log is made for it
-            self._find_source()
-        old = OldLog(self.request.old, create=writing)
+        old = OldLog(self.request.old)
         getattr(self, f"_{self.request.action}")(old)
         phase, head, cursor = old.phase(), old.head(), old.cursor()
         lag = head.next_seq - cursor.old_next

@@ -26,6 +26,7 @@ from headrace.sot.reports import SotReport
 from headrace.sot.sample_records import StreamSpec, generate
 from headrace.sot.sources.places import find_places
 from headrace.sot.sources.reading import read_places
+from headrace.sot.unsharded_log import OldLog
 from headrace.sot.writing.options import WriteOptions
 from headrace.sot.writing.write import write_stream
 
@@ -274,6 +275,7 @@ def test_a_migration_through_the_flow(headrace: Any, log: str, tmp_path: Path) -
         chained.append(framed)
     (tmp_path / "old.sot").write_bytes(STREAM_MAGIC + b"".join(chained))
     old = str(tmp_path / "old.sqlite")
+    OldLog(old, create=True)
     codes = [
         headrace("sot", "migrate", old, "--store", log, "--json", "--action", *action).code
         for action in (

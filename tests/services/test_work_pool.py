@@ -11,6 +11,7 @@ from headrace.cli.deployments.plan import default_plan_path, read_plan
 from headrace.cli.server import ManagedServer
 from headrace.sim import SimulatedExchange
 from headrace.sim.looker import SimulatedLooker
+from headrace.sot.unsharded_log import OldLog
 from tests.support.looker import SECRET
 from tests.support.served import Server, clean_environment
 
@@ -69,6 +70,7 @@ def a_stream_and_an_old_log(server: Server) -> None:
     server.command("sot", "gen", "data/before.sot", "--records", "200", "--symbols", "1")
     old = "data/engine_output_log.sqlite"
     write = ("--action", "write", "--source", "data/before.sot", "--store", "data/other")
+    OldLog(server.folder / old, create=True)
     server.command("sot", "migrate", old, *write)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from itertools import combinations_with_replacement
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -28,7 +28,7 @@ from headrace.sot.exceptions import (
 from headrace.sot.frames import STREAM_MAGIC, bodies, frame, identity, join
 from headrace.sot.migration import Backfill, Migration, compare, relink
 from headrace.sot.recover import recover
-from headrace.sot.requests import MigrateRequest
+from headrace.sot.requests import MigrateAction, MigrateRequest
 from headrace.sot.sample_records import StreamSpec, generate
 from headrace.sot.store import Batch, Outcome
 from headrace.sot.tree.checking import consistency_holds
@@ -312,6 +312,17 @@ def test_damage_in_the_old_log_is_named_and_not_led_over(
     with pytest.raises(DamagedLog):
         step(old, new, "switch")
     assert old.phase() is Phase.DUAL
+
+
+@pytest.mark.parametrize("action", get_args(MigrateAction))
+def test_no_action_makes_an_old_log(tmp_path: Path, new: EmbeddedStore, action: str) -> None:
+    path = tmp_path / "mistyped.sqlite"
+    request = MigrateRequest(
+        store="x", old=str(path), action=action, source=source(tmp_path, CHAIN[:20])
+    )
+    with pytest.raises(StoreMisconfigured, match="no such file"):
+        Migration(request, new, StopEvent(), lambda _: None).execute("run")
+    assert not path.exists()
 
 
 def test_what_is_no_old_log_is_refused(tmp_path: Path, old: OldLog, new: EmbeddedStore) -> None:
