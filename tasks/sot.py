@@ -52,7 +52,7 @@ def replay_log(run: str) -> SotReport:
         on_records=under_way.progress.add,
         stop=under_way.stop,
     )
-    return report_of_recover(run, store.location, replay)
+    return report_of_recover(run, store.location, replay, past_damage=request.past_damage)
 
 
 @task(name="anchor-log", description="Sign where the log ends, and keep that in its anchors.")

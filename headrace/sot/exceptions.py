@@ -5,6 +5,8 @@ Every class carries the symbol and the sequence (or the file and the line) it is
 
 from __future__ import annotations
 
+from typing import Final
+
 from headrace.errors import ConfigurationError, HeadraceError, NewerVersion, PlaceError, StateError
 
 
@@ -101,6 +103,10 @@ class WrongHash(ChainError):
     kind = "hash"
 
 
+#: The next step where a damage has none of its own.
+RECOVERABLE: Final = "What lies before it is good and can be recovered (headrace sot recover)"
+
+
 class DamagedLog(StateError):
     """The store holds something else than was written to it. It was left as it is.
 
@@ -131,7 +137,7 @@ class DamagedLog(StateError):
             )
         super().__init__(
             f"{record}damaged in {where}: {reason}",
-            hint=hint or "What lies before it is good and can be recovered (headrace sot recover)",
+            hint=hint or RECOVERABLE,
         )
         self.where = where
         self.symbol_id = symbol_id

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from headrace.amounts import counted
 from headrace.leases import LeaseHeld
 from headrace.run.report import Report, Row, Sheet, Status, plain
 from headrace.sot.acknowledged_heads import KeptHead
 from headrace.sot.anchors.compare import Kept, PlaceReport
+from headrace.sot.exceptions import RECOVERABLE, DamagedLog
 from headrace.sot.recover import RecoverReport
 from headrace.sot.requests import SotRequest
 from headrace.sot.tree.log_head import LogHead
 from headrace.sot.verify import VerifyReport
 from headrace.sot.writing.stats import NAMED, ShardStats
 from headrace.sot.writing.write import WriteReport
+
+#: How a replay goes on that ended at damage.
+PAST_DAMAGE: Final = "--past-damage goes on with the other symbols"
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,8 +333,11 @@ def report_of_anchor(
     )
 
 
-def report_of_recover(run: str, store: str, replay: RecoverReport) -> SotReport:
-    """What a replay wrote."""
+def report_of_recover(
+    run: str, store: str, replay: RecoverReport, *, past_damage: bool = False
+) -> SotReport:
+    """What a replay wrote; where it ended at damage, how to go on past it."""
+    damages = tuple(_after_recover(damage, past_damage=past_damage) for damage in replay.damages)
     status = _status(whole=replay.complete, kept=replay.records)
     message = (
         f"{counted(replay.records, 'record')} of {counted(len(replay.symbols), 'symbol')} "
@@ -357,7 +364,14 @@ def report_of_recover(run: str, store: str, replay: RecoverReport) -> SotReport:
         elapsed_s=replay.elapsed_s,
         details={"out": replay.place, "records": replay.records, "symbols": list(rows)},
         rows=rows,
-        problems=tuple(str(damage) for damage in replay.damages),
-        damages=tuple(str(damage) for damage in replay.damages),
+        problems=damages,
+        damages=damages,
         stopped=replay.stopped,
     )
+
+
+def _after_recover(damage: DamagedLog, *, past_damage: bool) -> str:
+    """A damage with the step that comes after a replay, not the advice to replay."""
+    if damage.hint != RECOVERABLE:
+        return str(damage)
+    return damage.message if past_damage else f"{damage.message}. {PAST_DAMAGE}"

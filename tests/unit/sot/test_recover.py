@@ -17,6 +17,7 @@ from headrace.sot.encoding import decode
 from headrace.sot.exceptions import StoreUnavailable
 from headrace.sot.frames import STREAM_MAGIC, bodies, identity, join
 from headrace.sot.recover import RecoverOptions, RecoverReport, input_seq_of, recover
+from headrace.sot.reports import report_of_recover
 from headrace.sot.sample_records import StreamSpec, generate
 from headrace.sot.sources.places import find_places
 from headrace.sot.sources.reading import Format, read_places
@@ -170,6 +171,9 @@ def test_damage_ends_the_replay_at_a_true_beginning_of_the_whole(
     assert {damage.symbol_id for damage in report.damages} == {7}
     assert 0 < len(content) < len(stream)
     assert stream.startswith(content)
+    [problem] = report_of_recover("run", "log", report).problems
+    assert problem.endswith("--past-damage goes on with the other symbols")
+    assert "sot recover" not in problem
 
 
 def test_past_damage_the_other_symbols_are_whole_and_the_good_beginning_is_kept(
@@ -182,6 +186,9 @@ def test_past_damage_the_other_symbols_are_whole_and_the_good_beginning_is_kept(
         EmbeddedStore(tmp_path / "log"), tmp_path / "out.sot", past_damage=True
     )
     assert not report.complete
+    [problem] = report_of_recover("run", "log", report, past_damage=True).problems
+    assert "recover" not in problem
+    assert "--past-damage" not in problem
     came = list(bodies(stream[len(STREAM_MAGIC) :]))
     found = list(bodies(content[len(STREAM_MAGIC) :]))
     for symbol_id in SYMBOLS:
