@@ -35,11 +35,13 @@ class LockedStore(S3Store):
             return "not locked: the bucket has no object lock with a default retention"
         return f"locked until {until:%Y-%m-%d}"
 
-    def versions(self, prefix: str) -> Iterator[tuple[str, bytes]]:
+    def versions(self, prefix: str, *, last: bool = False) -> Iterator[tuple[str, bytes]]:
         """Every version of every object under a prefix, the oldest of a key first, and its place.
 
-        Of a store without versions, the objects.
+        Of a store without versions, the objects. With `last` only the last one, whose key is the
+        largest.
         """
+        chosen = slice(-1 if last else None, None)
         try:
             found = list(self._run("ListObjectVersions", prefix, lambda _: self._listed(prefix)))
         except ClientError as error:
@@ -47,10 +49,10 @@ class LockedStore(S3Store):
                 raise
             found = []
         if not found:
-            for entry in sorted(self.entries(prefix), key=lambda entry: entry.key):
+            for entry in sorted(self.entries(prefix), key=lambda entry: entry.key)[chosen]:
                 yield self.place(entry.key), self.get(entry.key)
             return
-        for key, version in found:
+        for key, version in found[chosen]:
             options = {} if version == "null" else {"VersionId": version}
 
             def attempt(_: int, key: str = key, options: dict[str, str] = options) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from headrace.errors import HeadraceError
 from headrace.evidence.exceptions import BadStatement
@@ -88,9 +88,20 @@ def _misfit(manifests: LakeManifests, line: bytes, where: str) -> str:
     except BadStatement as error:
         return error.reason
     except ManifestMissing:
-        return f"head {sequence} of the lake is not there any more"
+        gone = f"head {sequence} of the lake is not there any more"
+        return _another_lake(manifests, kept) or gone
     except (ManifestDamaged, ManifestTooNew) as error:
         return error.message
     if there.payload != kept:
-        return f"head {sequence} of the lake is another than the one that was kept"
+        other = f"head {sequence} of the lake is another than the one that was kept"
+        return _another_lake(manifests, kept) or other
     return ""
+
+
+def _another_lake(manifests: LakeManifests, kept: dict[str, Any]) -> str:
+    """That a head is of another lake; empty if it is of this one."""
+    own = manifests.known_id()
+    if kept.get("lake") == own:
+        return ""
+    this = f"this one is {own}" if own else "this one has no id, as before its first manifest"
+    return f"the head is of lake {kept.get('lake')}, {this}: name another place for this lake"

@@ -147,8 +147,18 @@ class LakeManifests:
         self.store.put_if_absent(
             LAKE_KEY, msgspec.json.encode(_LakeFile(secrets.token_hex(16))) + b"\n"
         )
+        return self.known_id()
+
+    def known_id(self) -> str:
+        """The lake's id; empty if it has none yet.
+
+        Raises:
+            ManifestDamaged, StoreError: as `lake_id`.
+        """
         try:
             return _LAKE_FILE.decode(self.store.get(LAKE_KEY)).lake
+        except ObjectMissing:
+            return ""
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise ManifestDamaged(self.store.place(LAKE_KEY), str(error)) from error
 

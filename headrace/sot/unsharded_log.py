@@ -137,7 +137,9 @@ class OldLog:
         self.path = Path(path)
         if not create and not self.path.is_file():
             raise StoreMisconfigured(
-                str(self.path), "there is no such file", hint="Name the SQLite file of the unsharded log"
+                str(self.path),
+                "there is no such file",
+                hint="Name the SQLite file of the unsharded log",
             )
         with self._opened() as db:
             tables = {name for (name,) in db.execute("SELECT name FROM sqlite_master")}

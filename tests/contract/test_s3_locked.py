@@ -57,6 +57,17 @@ def test_what_is_locked_stays_whatever_is_done_to_its_key(url: str) -> None:
         client.delete_object(Bucket=bucket, Key=keys[1], VersionId=version)
 
 
+@pytest.mark.parametrize("locked", [True, False])
+def test_a_bucket_of_another_log_takes_no_head(url: str, locked: bool) -> None:
+    place, _ = place_in(url, locked=locked)
+    lines = [b'{"head":{"payload":{"store":"%d"}}}\n' % log for log in (1, 2)]
+    place.append(lines[0], "2026-01-30T034500Z-aa")
+    with pytest.raises(AnchorsUnavailable, match="heads of log 1, this one is of log 2"):
+        place.append(lines[1], "2026-01-31T034500Z-bb")
+    place.append(lines[0], "2026-01-31T034500Z-cc")
+    assert [line for _, line in place.lines()] == [lines[0], lines[0]]
+
+
 def test_a_bucket_without_locks_says_so(url: str) -> None:
     place, _ = place_in(url, locked=False)
     assert "no object lock" in place.append(b"first\n", "a")

@@ -17,6 +17,20 @@ class AnchorsMisconfigured(PlaceError, ConfigurationError):
     way_out = "Name a file, git:FOLDER or s3://bucket/prefix"
 
 
+class AnchorsMissing(PlaceError, ConfigurationError):
+    """A file of anchors that is to be checked, and does not exist (exit code 2).
+
+    Attributes:
+        where: the file.
+    """
+
+    said = "there are no anchors in {where}: the file does not exist"
+    way_out = (
+        "Correct the name; headrace sot anchor, or headrace audit --sign, makes the file with the "
+        "first head"
+    )
+
+
 class AnchorsUnavailable(HeadraceError):
     """A place of anchors that does not answer, or does not take a head.
 

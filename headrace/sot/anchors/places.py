@@ -5,6 +5,7 @@ A place is of one log, or of one lake: a head of another one in it does not fit.
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from collections.abc import Iterator
@@ -13,10 +14,14 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from headrace.atomic_files import sync_folder, write_all
 from headrace.errors import HeadraceError
-from headrace.lake.exceptions import LakeUnusable
+from headrace.lake.exceptions import LakeUnusable, StoreDenied
 from headrace.locks import locked
 from headrace.paths import real_path
-from headrace.sot.anchors.exceptions import AnchorsMisconfigured, AnchorsUnavailable
+from headrace.sot.anchors.exceptions import (
+    AnchorsMisconfigured,
+    AnchorsMissing,
+    AnchorsUnavailable,
+)
 
 if TYPE_CHECKING:
     from headrace.lake.s3_locked import LockedStore
@@ -46,7 +51,7 @@ class AnchorPlace(Protocol):
             name: rises from head to head, for places that keep each by itself.
 
         Raises:
-            AnchorsUnavailable: it does not take it.
+            AnchorsUnavailable: it does not take it, or its last head is of another log or lake.
         """
 
     def lines(self) -> Iterator[tuple[str, bytes]]:
@@ -76,10 +81,7 @@ class FileAnchors:
 
     def append(self, line: bytes, name: str) -> str:  # noqa: ARG002 - the protocol's
         """See `AnchorPlace.append`."""
-        try:
-            append_line(self._path, line)
-        except OSError as error:
-            raise _unavailable(self.where, "appending to", error) from error
+        _append_head(self.where, self._path, line)
         return ""
 
     def lines(self) -> Iterator[tuple[str, bytes]]:
@@ -122,10 +124,7 @@ class GitAnchors:
         """See `AnchorPlace.append`."""
         remote = self._remote()
         with locked(self._folder / ".git" / "headrace.lock"):
-            try:
-                append_line(self._folder / self._file, line)
-            except OSError as error:
-                raise _unavailable(self.where, "appending to", error) from error
+            _append_head(self.where, self._folder / self._file, line)
             self._git("add", "--", self._file)
             self._git("commit", "-q", "-m", f"{self._file}: {name}", "--", self._file)
             if remote:
@@ -196,6 +195,8 @@ class S3Anchors:
         """See `AnchorPlace.append`."""
         key = f"{self._folder}{name}.json"
         try:
+            for there in self._last():
+                _check_owner(self.where, line, there)
             if not self._store.put_if_absent(key, line):
                 raise AnchorsUnavailable(self.where, "adding to", f"{key} is there already")
             return self._store.protection(key)
@@ -211,21 +212,33 @@ class S3Anchors:
         except HeadraceError as error:
             raise AnchorsUnavailable(self.where, "reading", error.message) from error
 
+    def _last(self) -> Iterator[bytes]:
+        """The last head; of lakes all, whose names do not rise from one lake to another."""
+        last = self._folder == f"{LOG}/"
+        try:
+            for _, line in self._store.versions(self._folder, last=last):
+                yield line
+        except StoreDenied:
+            return  # Who may only add to a bucket cannot look.
 
-def open_places(locations: str, heads: str = LOG) -> list[AnchorPlace]:
+
+def open_places(locations: str, heads: str = LOG, *, there: bool = False) -> list[AnchorPlace]:
     """The places of an option, which are joined by commas; see `open_place`."""
-    return [open_place(one.strip(), heads) for one in locations.split(",") if one.strip()]
+    named = [one.strip() for one in locations.split(",") if one.strip()]
+    return [open_place(one, heads, there=there) for one in named]
 
 
-def open_place(location: str, heads: str = LOG) -> AnchorPlace:
+def open_place(location: str, heads: str = LOG, *, there: bool = False) -> AnchorPlace:
     """The place at `location`: a file, `git:FOLDER` or `s3://bucket/prefix`; nothing is tried yet.
 
     Args:
         location: see above.
         heads: `LOG` or `LAKE`; a file holds those of one of them.
+        there: whether a file has to exist, since its heads are to be checked and none is added.
 
     Raises:
         AnchorsMisconfigured: it has another form, or is not there.
+        AnchorsMissing: the file does not exist.
     """
     if location.startswith(GIT_SCHEME):
         return GitAnchors(location.removeprefix(GIT_SCHEME), heads)
@@ -238,7 +251,42 @@ def open_place(location: str, heads: str = LOG) -> AnchorPlace:
             raise AnchorsMisconfigured(location, error.message) from error
     if "://" in location or not location.strip() or "\0" in location:
         raise AnchorsMisconfigured(location, "it is no such place")
-    return FileAnchors(location)
+    place = FileAnchors(location)
+    if there and not real_path(location).exists():
+        raise AnchorsMissing(location)
+    return place
+
+
+def _append_head(where: str, path: Path, line: bytes) -> None:
+    try:
+        kept = path.read_bytes().rstrip() if path.exists() else b""
+        _check_owner(where, line, kept[kept.rfind(b"\n") + 1 :])
+        append_line(path, line)
+    except OSError as error:
+        raise _unavailable(where, "appending to", error) from error
+
+
+def _check_owner(where: str, line: bytes, last: bytes) -> None:
+    """Refuse a head of another log, or lake, than the one that is there already."""
+    own, other = _owner_of(line), _owner_of(last)
+    if own and other and own != other:
+        raise AnchorsUnavailable(
+            where,
+            "adding to",
+            f"it holds heads of {other}, this one is of {own}",
+            hint="Name another place: each is of one log, or of one lake",
+        )
+
+
+def _owner_of(line: bytes) -> str:
+    """Whose head a line is; empty if it is none."""
+    try:
+        found = json.loads(line)
+        if "head" in found:
+            return f"log {found['head']['payload']['store']}"
+        return f"lake {found['payload']['lake']}"
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return ""
 
 
 def append_line(path: Path, line: bytes) -> None:

@@ -73,6 +73,23 @@ def test_a_lake_that_was_put_back_does_not_fit(
     assert "head 2 of the lake is another than" in hold_against(manifests, place).misfit
 
 
+def test_a_place_of_another_lake_takes_no_head(
+    manifests: LakeManifests, place: FileAnchors, sign: Callable[[], Link]
+) -> None:
+    payload = {"type": "headrace.lake-head.v1", "lake": "0" * 32, "sequence": 1}
+    path = Path(place.where)
+    path.write_bytes(KEY.sign(payload).as_line())
+    before = path.read_bytes()
+    assert "this one has no id" in hold_against(manifests, place).misfit
+    head = sign()
+    own = head.payload["lake"]
+    misfit = hold_against(manifests, place).misfit
+    assert f"of lake {'0' * 32}, this one is {own}: name another place" in misfit
+    [kept] = keep_head(manifests, head, [place])
+    assert f"heads of lake {'0' * 32}, this one is of lake {own}" in kept.unavailable
+    assert path.read_bytes() == before
+
+
 def test_what_was_changed_in_a_place_is_named(
     manifests: LakeManifests, place: FileAnchors, sign: Callable[[], Link]
 ) -> None:

@@ -149,6 +149,22 @@ def test_another_log_does_not_fit(log: Path, anchors: FileAnchors) -> None:
     assert "this one is 0000" in held(log, anchors).misfit
 
 
+def test_a_place_of_another_log_takes_no_head(
+    log: Path, tmp_path: Path, anchors: FileAnchors, repository: Path
+) -> None:
+    second = tmp_path / "second"
+    grow(second, 3)
+    first_head, second_head = head_of(log), head_of(second)
+    for place in (anchors, open_place(f"git:{repository}")):
+        assert [kept.failure for kept in keep_head(first_head, None, [place])] == [""]
+        [kept] = keep_head(second_head, None, [place])
+        assert f"heads of log {first_head.store_id}, this one is of" in kept.failure
+        assert second_head.store_id in kept.failure
+        assert "Name another place" in kept.failure
+        assert held(log, place).heads == 1
+        assert not held(log, place).misfit, "the first log fits still"
+
+
 def test_a_head_that_was_changed_or_that_another_key_signed_does_not_fit(
     log: Path, anchors: FileAnchors
 ) -> None:
@@ -164,7 +180,7 @@ def test_a_head_that_was_changed_or_that_another_key_signed_does_not_fit(
         (canonical(later), "signature is not that of key"),
         (canonical(stranger), "not in the list of public keys"),
         (canonical({**fields, "symbols": [{"symbol": -1}]}), "KeyError"),
-        (b"[]", "TypeError"),
+        (b"[]", "it is no signed head"),
         (b"{", "Expecting"),
     ):
         Path(anchors.where).write_bytes(line + b"\n")
