@@ -236,8 +236,9 @@ def conclude_audit(
 
 
 def _status_of(audit: Audit, signed: Signed | None) -> list[Status]:
-    """What was not signed, or does not fit an anchor, makes the audit partial."""
-    fits = not any(each.problem for each in audit.anchors)
+    """What was not signed, or no anchor proves, makes the audit partial."""
+    signing = audit.request.sign  # puts the first head into a place that is empty
+    fits = not any(each.problem or not (each.heads or signing) for each in audit.anchors)
     return [] if fits and (signed is None or signed.complete) else [Status.PARTIAL]
 
 

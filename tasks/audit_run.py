@@ -118,6 +118,7 @@ def open_audit(request: AuditRequest) -> Iterator[Audit]:
     Raises:
         NothingStored, NotInLake, NothingChosen: there is nothing to look at.
         LakeUnusable: the lake is a file, or cannot be reached.
+        AnchorsMissing: a file of anchors does not exist, and no head is going to be put there.
         KeyMissing: there is no key to sign with.
         ConfigurationError, StateError: something cannot be used.
         ConnectionFailed: nothing listens at the exchange's address.
@@ -125,7 +126,7 @@ def open_audit(request: AuditRequest) -> Iterator[Audit]:
     place = signing_key_of(request.key)
     key = signing_key(place) if request.sign else None
     public = place.public()
-    places = tuple(open_places(request.anchors, LAKE))
+    places = tuple(open_places(request.anchors, LAKE, there=not request.sign))
     block = lake_of(request.lake)
     store = block.store()
     # What a set names and nothing is stored of is missing, by what the exchange says.

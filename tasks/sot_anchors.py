@@ -92,7 +92,7 @@ class Witnesses:
         Raises:
             ConfigurationError: they cannot be used, or there is no list of public keys.
         """
-        places = _places_of(request.anchors)
+        places = _places_of(request.anchors, there=True)
         if not places:
             return None
         place = signing_key_of(request.key)
@@ -116,8 +116,8 @@ class Witnesses:
         return Comparison(store, self.keys, self.roots).hold_against(self.places)
 
 
-def _places_of(option: str) -> list[AnchorPlace]:
-    return open_places(option or load_settings().anchors)
+def _places_of(option: str, *, there: bool = False) -> list[AnchorPlace]:
+    return open_places(option or load_settings().anchors, there=there)
 
 
 def _roots_of(option: str) -> tuple[Certificate, ...]:

@@ -34,6 +34,8 @@ _ENDINGS = {
 }
 #: What of an audit that did not ask the exchange follows its ending, where all is well.
 OFFLINE = "as far as stored; the exchange was not asked"
+#: What is said of an anchor without a head, before an audit that signs puts one there.
+NO_HEAD = "it holds no head of the lake, so nothing is proven by it"
 #: Findings of one product that are spelled out for people; `--json` has them all.
 _SHOWN = 20
 #: Findings in the UI's table.
@@ -335,7 +337,8 @@ class AuditReport(Report):
         errors = error_lines((each.product, each.error) for each in self.products)
         fits = ("head of the lake fits", "heads of the lake fit")
         anchors = [
-            f"anchor {each.where}: {each.problem or counted(each.heads, *fits)}"
+            f"anchor {each.where}: "
+            + (each.problem or (counted(each.heads, *fits) if each.heads else NO_HEAD))
             for each in self.anchors
         ]
         return [*errors, *anchors, *(line for each in self.products for line in each.lines())]

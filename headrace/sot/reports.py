@@ -19,6 +19,8 @@ from headrace.sot.verify import VerifyReport
 from headrace.sot.writing.stats import NAMED, ShardStats
 from headrace.sot.writing.write import WriteReport
 
+#: What follows from an anchor without a head.
+NO_HEAD: Final = "nothing is proven by it. headrace sot anchor puts one there"
 #: How a replay goes on that ended at damage.
 PAST_DAMAGE: Final = "--past-damage goes on with the other symbols"
 
@@ -54,9 +56,9 @@ class SotReport(Report):
     @property
     def problems_by_kind(self) -> dict[str, list[str]]:
         """The problems by what happened: `chain-broken`, `tail-cut`, or `logs-differ` in a
-        migration, `not-anchored` of an anchor and `record-refused` elsewhere.
+        migration, `not-anchored` of an anchor or a verification and `record-refused` elsewhere.
         """
-        others = {"migrate": "logs-differ", "anchor": "not-anchored"}
+        others = {"migrate": "logs-differ", "anchor": "not-anchored", "verify": "not-anchored"}
         other = others.get(self.action, "record-refused")
         repairs = self.details.get("repairs", ())
         found: dict[str, list[str]] = {}
@@ -250,17 +252,19 @@ def report_of_verify(
         *beyond,
         *(place.misfit for place in anchors if place.misfit),
     )
-    problems = tuple(dict.fromkeys(damages))
+    damages = tuple(dict.fromkeys(damages))
+    unproven = tuple(f"{place.words}; {NO_HEAD}" for place in anchors if place.empty)
+    problems = (*damages, *unproven)
     status = _status(whole=not problems, kept=found.records)
     bad = sum(1 for symbol in found.symbols if symbol.damage)
     message = (
         f"{counted(found.records, 'record')} of {counted(len(found.symbols), 'symbol')} "
         f"{'is' if found.records == 1 else 'are'} good"
     )
-    if problems:
+    if damages:
         message += (
             f"; {counted(bad, 'symbol is', 'symbols are')} damaged, "
-            f"{counted(len(problems), 'finding')}"
+            f"{counted(len(damages), 'finding')}"
         )
     message += "".join(f"; {place.words}" for place in anchors)
     rows = tuple(

@@ -15,11 +15,14 @@ from support.pulls import assert_lake_equals_source, run_backfill
 
 from headrace.audit.report import AuditReport, ProductAudit
 from headrace.errors import ConfigurationError, HeadraceError
+from headrace.evidence.key_files import KeyFile
+from headrace.evidence.keys import make_key
 from headrace.lake import open_lake
 from headrace.lake.exceptions import LakeUnusable
 from headrace.products.choice import NothingStored, NotInLake
 from headrace.run.report import Status
 from headrace.sim import Fault, Respond, SimulatedExchange
+from headrace.sot.anchors.exceptions import AnchorsMissing
 
 pytestmark = pytest.mark.flows
 
@@ -188,6 +191,28 @@ def test_what_cannot_be_audited_is_refused_and_nothing_is_made(lake: Path) -> No
     )
     with pytest.raises(HeadraceError, match=r"127\.0\.0\.1"):
         run_audit("http://127.0.0.1:1", lake)
+
+
+def test_an_anchor_that_holds_no_head_is_no_proof(
+    lake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEADRACE_SIGNING_KEY", str(tmp_path / "key.pem"))
+    make_key(KeyFile(tmp_path / "key.pem"), now=datetime.now(UTC))
+    with SimulatedExchange("BTC-USD:100") as sim:
+        run_backfill(sim, lake, ["BTC-USD"])
+    anchors = tmp_path / "heads.jsonl"
+    known = {"offline": True, "anchors": str(anchors)}
+    with pytest.raises(AnchorsMissing):
+        run_audit("http://127.0.0.1:1", lake, **known)
+    assert not anchors.exists()
+    anchors.touch()
+    empty = run_audit("http://127.0.0.1:1", lake, **known)
+    assert empty.status is Status.PARTIAL
+    assert "holds no head of the lake" in empty.markdown()
+    anchors.unlink()
+    first = run_audit("http://127.0.0.1:1", lake, sign=True, **known)
+    assert first.status is Status.DONE, first.markdown()
+    assert run_audit("http://127.0.0.1:1", lake, **known).status is Status.DONE
 
 
 @pytest.mark.parametrize(("status", "heal"), [(503, False), (403, True)])

@@ -328,6 +328,14 @@ def test_a_log_is_anchored_and_held_to_its_anchors(
     key = headrace("evidence", "key", "make", "--json").summary
     anchored = headrace("sot", "anchor", *to_anchors, "--anchors", "git:/no/such/folder")
     assert anchored.code == 2
+    mistyped = headrace("sot", "verify", *to_anchors)
+    assert mistyped.code == 2
+    assert "the file does not exist" in mistyped.err
+    Path(anchors).touch()
+    empty = headrace("sot", "verify", *to_anchors)
+    assert empty.code == 4
+    assert "holds no head; nothing is proven" in empty.summary["problems"][0]
+    Path(anchors).unlink()
     anchored = headrace("sot", "anchor", *to_anchors)
     assert anchored.code == 0
     assert anchored.summary["head"]["key_id"] == key["key_id"]

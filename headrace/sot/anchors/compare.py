@@ -82,11 +82,16 @@ class PlaceReport:
     last: str = ""
 
     @property
+    def empty(self) -> bool:
+        """Whether it was read and holds no head, so that it shows nothing of the log."""
+        return not (self.heads or self.misfit or self.unreachable)
+
+    @property
     def words(self) -> str:
         """The same in a few words."""
         if self.unreachable:
             return f"not held against {self.where} ({self.unreachable})"
-        if not self.heads and not self.misfit:
+        if self.empty:
             return f"{self.where} holds no head"
         fit = f"fits {counted(self.heads, 'head')} in {self.where}"
         if self.last:

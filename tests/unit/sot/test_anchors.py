@@ -22,7 +22,12 @@ from headrace.sot.anchors.compare import (
     keep_head,
     stamped_bytes,
 )
-from headrace.sot.anchors.exceptions import AnchorsMisconfigured, AnchorsUnavailable, StampRefused
+from headrace.sot.anchors.exceptions import (
+    AnchorsMisconfigured,
+    AnchorsMissing,
+    AnchorsUnavailable,
+    StampRefused,
+)
 from headrace.sot.anchors.places import FileAnchors, GitAnchors, open_place
 from headrace.sot.anchors.timestamps import check_stamp, load_roots, request_stamp
 from headrace.sot.embedded.store import EmbeddedStore
@@ -72,6 +77,7 @@ def held(folder: Path, *places: FileAnchors | GitAnchors, keys: KeyList = KEYS) 
 
 def test_a_log_that_grows_fits_all_that_was_anchored(log: Path, anchors: FileAnchors) -> None:
     assert held(log, anchors) == PlaceReport(anchors.where)
+    assert held(log, anchors).empty
     for days in range(3):
         [kept] = keep_head(head_of(log, days), None, [anchors])
         assert not kept.failure
@@ -147,6 +153,15 @@ def test_another_log_does_not_fit(log: Path, anchors: FileAnchors) -> None:
     keep_head(head_of(log), None, [anchors])
     (log / "store.id").write_text("0" * 32 + "\n")
     assert "this one is 0000" in held(log, anchors).misfit
+
+
+def test_a_file_whose_heads_are_to_be_checked_exists(tmp_path: Path) -> None:
+    path = tmp_path / "mistyped.jsonl"
+    with pytest.raises(AnchorsMissing, match="does not exist"):
+        open_place(str(path), there=True)
+    assert not path.exists()
+    path.touch()
+    assert open_place(str(path), there=True).where == str(path)
 
 
 def test_a_place_of_another_log_takes_no_head(
