@@ -12,6 +12,8 @@ import yaml
 from prefect import Flow
 from prefect.client.schemas.schedules import CronSchedule
 
+from headrace.delivery.request import SendRequest
+
 PROJECT = Path(__file__).parents[3]
 DEPLOYMENTS = yaml.safe_load((PROJECT / "prefect.yaml").read_text())["deployments"]
 IDS = [deployment["name"] for deployment in DEPLOYMENTS]
@@ -65,6 +67,12 @@ def test_a_second_start_does_not_queue_behind_the_first(deployment):
     # Parts of spread runs work side by side, as many as one run may have; none is dropped.
     wanted = (50, "ENQUEUE") if is_part else (1, "CANCEL_NEW")
     assert (limit["limit"], limit["collision_strategy"]) == wanted
+
+
+@pytest.mark.parametrize("given", [{"source": "orders.jsonl"}, {"count": 3}, {}])
+def test_requests_are_of_a_file_or_made_whichever_a_run_is_given(given):
+    [deployment] = [each for each in DEPLOYMENTS if "keyed_requests" in each["entrypoint"]]
+    SendRequest(**{**deployment["parameters"], **given})
 
 
 def test_no_file_of_flows_bears_the_name_of_a_package():
