@@ -605,7 +605,9 @@ def read_lists(
             known[list_path] = read_list(files, list_path, sha256)
         found = known[list_path]
         if len(found) != part_list["parts"]:
-            raise Bad(f"parts-{sha256}.json has {len(found)} parts, not {part_list['parts']}")
+            raise Bad(
+                f"parts-{sha256}.json has {many(len(found), 'part')}, not {part_list['parts']}"
+            )
         entries += found
     if any(after["lo"] <= before["hi"] for before, after in pairwise(entries)):
         raise Bad("its parts do not rise")
@@ -693,7 +695,7 @@ class Entries:
             if not any(left <= lo and hi <= right for left, right in report.answered):
                 yield (
                     f"{where}: no part answers for all of them any more; {self.manifest} has "
-                    f"{entry['rows']:,} trades there"
+                    f"{many(entry['rows'], 'trade')} there"
                 )
             elif not rows:
                 footer = report.footers.get((lo, hi))
@@ -704,8 +706,8 @@ class Entries:
                     yield f"{where}: the footer of the part is not what {self.manifest} says"
             elif tally.rows != entry["rows"]:
                 yield (
-                    f"{where}: {tally.rows:,} trades are stored, {self.manifest} has "
-                    f"{entry['rows']:,}"
+                    f"{where}: {many(tally.rows, 'trade is', 'trades are')} stored, "
+                    f"{self.manifest} has {entry['rows']:,}"
                 )
             elif (tally.sha256.hexdigest(), f"{tally.digest % (1 << 128):032x}") != (
                 entry["sha256"],
@@ -716,10 +718,11 @@ class Entries:
     def notes(self) -> Iterator[str]:
         """What the manifest does not vouch for."""
         if self.unstated:
-            yield f"{self.unstated:,} trades came after {self.manifest}, which does not state them"
+            unstated = many(self.unstated, "trade")
+            yield f"{unstated} came after {self.manifest}, which does not state them"
         late = sum(tally.late for tally in self.tallies)
         if late:
-            yield f"{late:,} trades came to light in holes of {self.manifest}"
+            yield f"{many(late, 'trade')} came to light in holes of {self.manifest}"
 
 
 # A log: docs/sot-format.md.
@@ -759,8 +762,8 @@ def check_log(options: argparse.Namespace, trusted: Trusted, verdict: Verdict) -
         raise WrongInput("give signed heads (--held), or proofs that were made with one (--proof)")
     if verdict.stamped:
         verdict.notes.append(
-            f"{verdict.stamped} heads bear time stamps, which are not looked at; docs/evidence.md "
-            "says how openssl checks them"
+            f"{many(verdict.stamped, 'head bears a time stamp', 'heads bear time stamps')}; "
+            "stamps are not looked at here: docs/evidence.md says how openssl checks them"
         )
     if len({head.store for head in heads}) > 1:
         verdict.blame(f"the heads are of several logs: {sorted({head.store for head in heads})}")
@@ -842,8 +845,8 @@ def check_growth(
             verdict.blame(f"symbol {symbol} begins elsewhere in {after.name} than in {before.name}")
         elif new.size < old.size:
             verdict.blame(
-                f"symbol {symbol} has {old.size:,} records in {before.name}, and {new.size:,} in "
-                f"{after.name}: its end was cut"
+                f"symbol {symbol} has {many(old.size, 'record')} in {before.name}, and "
+                f"{new.size:,} in {after.name}: its end was cut"
             )
         elif new.size == old.size and new.root != old.root:
             verdict.blame(f"symbol {symbol} was rewritten between {before.name} and {after.name}")
@@ -882,7 +885,8 @@ def check_proof(
                 raise Bad(f"its root of size {tree.size:,} is not that of the head that was signed")
         grown.add((proof["symbol"], int(proof["from_size"]), int(proof["to_size"])))
     else:
-        raise Bad(f"{kind!r} is no proof that is known")
+        said = "it has no type" if kind is None else f"its type is {kind!r}"
+        raise Bad(f"it is no proof, as headrace sot prove writes one: {said}")
 
 
 def head_of(proof: dict[str, Any], size: str, root: str) -> SymbolHead:
@@ -1067,14 +1071,16 @@ def check_stream(path: str, heads: list[LogHead], verdict: Verdict) -> None:
             size = chains[symbol].size if symbol in chains else 0
             if size < stated.size:
                 verdict.blame(
-                    f"symbol {symbol}: {size:,} records are in {path}, {head.name} has "
-                    f"{stated.size:,}: {'its end was cut' if size else 'it was dropped'}"
+                    f"symbol {symbol}: {many(size, 'record is', 'records are')} in {path}, "
+                    f"{head.name} has {stated.size:,}: "
+                    f"{'its end was cut' if size else 'it was dropped'}"
                 )
     newest = heads[-1].symbols if heads else {}
     for symbol, chain in sorted(chains.items()):
         later = chain.size - (newest[symbol].size if symbol in newest else 0)
         if later > 0:
-            verdict.notes.append(f"symbol {symbol}: no head states its last {later:,} records")
+            last = "record" if later == 1 else f"{later:,} records"
+            verdict.notes.append(f"symbol {symbol}: no head states its last {last}")
 
 
 def frames_of(path: str, verdict: Verdict) -> Iterator[bytes]:
@@ -1112,6 +1118,8 @@ def check_snapshots(
     folder = f"{SNAPSHOTS}/manifests"
     chain = read_chain(files, root, folder, INVENTORY, trusted, verdict)
     if not chain:
+        if not listed(files, f"{root}/{SNAPSHOTS}"):
+            raise FileNotFoundError(f"there are no snapshots to check under {root}/{SNAPSHOTS}")
         verdict.blame(f"{folder} holds no statement")
         return
     check_held(held, lambda payload: chain if payload["type"] == INVENTORY else None, verdict)
@@ -1370,18 +1378,26 @@ def spelled(text: str) -> str:
     return "0" if plain == "-0" else plain
 
 
+def many(count: int, one: str, more: str = "") -> str:
+    """A count and its noun, which is plural with an s unless `more` says otherwise."""
+    return f"{count:,} {one if count == 1 else more or one + 's'}"
+
+
 def show(report: Report) -> None:
     """Print a report for a person."""
     first, last = (report.answered[0][0], report.answered[-1][1]) if report.answered else (0, 0)
     verdict = "WRONG" if report.wrong else "incomplete" if report.missing else "ok"
     print(f"{report.exchange} {report.product}: {verdict}")
-    print(f"  ids {first:,} to {last:,} in {report.parts:,} parts, {report.rows:,} trades")
-    print(f"  absent at the exchange: {report.absent_ids:,} ids, long holes: {report.long_holes}")
-    print(f"  widest part with trades: {report.widest_pages} pages")
+    parts, rows = many(report.parts, "part"), many(report.rows, "trade")
+    print(f"  ids {first:,} to {last:,} in {parts}, {rows}")
+    absent = many(report.absent_ids, "id")
+    print(f"  absent at the exchange: {absent}, long holes: {report.long_holes}")
+    print(f"  widest part with trades: {many(report.widest_pages, 'page')}")
     if report.digest:
         print(f"  content digest {report.digest}")
     if report.duplicates:
-        print(f"  DUPLICATES {report.duplicates:,} trades are in more than one part")
+        twice = many(report.duplicates, "trade is", "trades are")
+        print(f"  DUPLICATES {twice} in more than one part")
     for label in ("missing", "overlaps", "unreadable", "leftovers", "foreign"):
         for item in getattr(report, label):
             print(f"  {label}: {item}")

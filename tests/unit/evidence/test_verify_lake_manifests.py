@@ -128,7 +128,7 @@ def test_trades_that_came_to_light_in_a_hole_are_only_noted(world: World, verify
     world.keep(PRODUCT, 1_001, 4_000, trades([1_001, 2_000, 3_900, 4_000]))
     trust = ["--keys", str(world.keys), "--trust", world.key.key_id]
     assert verify_evidence.main(["lake", str(world.lake), *trust]) == 0
-    assert "1 trades came to light in holes of manifest 1" in capsys.readouterr().out
+    assert "1 trade came to light in holes of manifest 1" in capsys.readouterr().out
 
 
 def test_ids_that_are_missing_are_no_damage(world: World, verify) -> None:
@@ -341,3 +341,23 @@ def test_wrong_input(world: World, arguments: list[str], capsys) -> None:
     filled = [argument.format(**known) for argument in arguments]
     assert verify_evidence.main(["lake", *filled]) == 2
     assert capsys.readouterr().err.startswith("verify_evidence: ")
+
+
+def test_counts_of_one_are_singular(capsys: pytest.CaptureFixture[str]) -> None:
+    one = {"parts": 1, "rows": 1, "absent_ids": 1, "widest_pages": 1, "duplicates": 1}
+    verify_evidence.show(verify_evidence.Report("coinbase", "BTC-USD", **one))
+    said = capsys.readouterr().out
+    for words in ("in 1 part, 1 trade\n", "1 id,", "1 page\n", "1 trade is in more"):
+        assert words in said
+
+
+@pytest.mark.parametrize("command", ["lake", "snapshots"])
+def test_a_folder_that_is_not_there_cannot_be_checked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    key = SigningKey.make()
+    keys = tmp_path / "keys.json"
+    keys.write_text(json.dumps(KeyList([PublicKey(key.public_key, "")]).as_dict()))
+    trust = ["--keys", str(keys), "--trust", key.key_id]
+    assert verify_evidence.main([command, str(tmp_path / "mistyped"), *trust]) == 2
+    assert "to check under" in capsys.readouterr().err

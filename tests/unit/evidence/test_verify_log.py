@@ -129,6 +129,23 @@ def test_an_anchor_is_a_file_of_heads(world: World, verify: Verify) -> None:
     assert "symbol 3: 45 records are in" in line
 
 
+def test_what_is_no_proof_is_named_for_what_it_is(world: World, verify: Verify) -> None:
+    path = world.folder / "proof.json"
+    for content, said in (({}, "it has no type"), ({"type": "other"}, "its type is 'other'")):
+        path.write_text(json.dumps(content))
+        code, [line] = verify(f"--proof={path}")
+        assert code == 1
+        assert line.endswith(f"it is no proof, as headrace sot prove writes one: {said}")
+
+
+def test_one_record_is_singular(world: World, verify: Verify) -> None:
+    world.grow(s9=1)
+    assert verify(world.stream()) == (0, ["note: symbol 9: no head states its last record"])
+    code, [line] = verify(world.stream(world.frames(3), world.frames(9)[:1]))
+    assert code == 1
+    assert "symbol 9: 1 record is in" in line
+
+
 def test_a_record_was_rewritten_and_every_digest_after_it(world: World, verify: Verify) -> None:
     frames = world.frames(3)
     frames[4] = rewritten(frames[4])
