@@ -106,7 +106,7 @@ class Ended:
 
 def run_cases(cases: Sequence[Case], home: Path) -> list[Ended]:
     """Run each with this state folder, and nothing of the developer's own settings."""
-    foreign = ("PREFECT_", "HEADRACE_", "AWS_")
+    foreign = ("PREFECT_", "HEADRACE_", "AWS_", "COLUMNS")
     own = {name: text for name, text in os.environ.items() if not name.startswith(foreign)}
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM],

@@ -68,8 +68,8 @@ def test_a_terminal_of_any_width(tmp_path: Path) -> None:
 
 
 def test_an_impossible_width_hides_nothing(tmp_path: Path) -> None:
-    cases = [Case(("config", "show"), set={"COLUMNS": width}) for width in ("0", "1", "80")]
-    of_none, of_one, usual = run_cases(cases, tmp_path / "home")
+    cases = [Case(("config", "show"), set={"COLUMNS": width}) for width in ("0", "1")]
+    of_none, of_one, usual = run_cases([*cases, Case(("config", "show"))], tmp_path / "home")
     assert usual.out.strip()
     assert of_none.out == of_one.out == usual.out
 
