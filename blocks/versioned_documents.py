@@ -30,7 +30,7 @@ from tenacity import (
     wait_random_exponential,
 )
 
-from blocks.api import API_ERRORS, require_api
+from headrace.prefect_api.reachable import API_ERRORS, require_api
 from headrace.pull.exceptions import CheckpointNotSaved
 from headrace.stopping import STOP, StopEvent
 

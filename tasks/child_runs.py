@@ -32,9 +32,9 @@ from prefect.client.schemas.sorting import ArtifactSort
 from prefect.deployments import run_deployment
 from prefect.states import Cancelling, Crashed
 
-from blocks.api import API_ERRORS
 from headrace.errors import ConfigurationError
 from headrace.leases import LeaseState, LeaseStatus, LeaseStore, LeaseStoreUnavailable
+from headrace.prefect_api.reachable import API_ERRORS
 from headrace.pull.report import Part, PartEnd
 from headrace.pull.spread import PartRequest, lease_of_part
 from headrace.run.report import Report

@@ -33,7 +33,6 @@ from prefect.logging import get_run_logger
 from prefect.runtime import flow_run
 from prefect.states import Cancelled, Completed, Failed
 
-from blocks.api import API_ERRORS, events_refusal, require_api
 from headrace.amounts import duration
 from headrace.errors import HeadraceError
 from headrace.leases import Lease, LeaseLost, hold, open_leases, reporting_gone
@@ -41,6 +40,8 @@ from headrace.metrics import publishing
 from headrace.metrics.meter import Meter
 from headrace.metrics.publisher import PATIENCE_S
 from headrace.metrics.requests import ClientStats, RequestMetrics
+from headrace.prefect_api.dead_runs import conclude_run_of
+from headrace.prefect_api.reachable import API_ERRORS, events_refusal, require_api
 from headrace.quota import Gate, KeyChange, KeyPool
 from headrace.run.parameters import Parameters
 from headrace.run.progress import Progress
@@ -48,7 +49,6 @@ from headrace.run.report import Costs, QuotaUse, Report, Status, log_end
 from headrace.settings import Settings, load_settings
 from headrace.signals import stop_on_signals
 from headrace.stopping import StopEvent
-from tasks.dead_runs import conclude_run_of
 from tasks.events import emit_breaker_change, emit_key_change, emit_slowdown
 from tasks.logs import logs_of_run
 

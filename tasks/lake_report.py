@@ -9,7 +9,6 @@ from prefect.artifacts import create_link_artifact
 from prefect.client.schemas.objects import FlowRun
 from prefect.client.schemas.sorting import FlowRunSort
 
-from blocks.api import API_ERRORS
 from blocks.checkpoint import found_checkpoints
 from blocks.versioned_documents import client_for
 from headrace.checks.request import CheckRequest
@@ -19,6 +18,7 @@ from headrace.lake import Store, look_into
 from headrace.lake_report.facts import Noted, RunFacts
 from headrace.lake_report.page_file import write_page
 from headrace.paths import real_path
+from headrace.prefect_api.reachable import API_ERRORS
 from headrace.pull.request import PagedLake
 from tasks.kernel import PipelineRun
 

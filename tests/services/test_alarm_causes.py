@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from collections.abc import Iterator
@@ -99,9 +100,12 @@ def test_a_looker_whose_content_does_not_run(server: Server, hook: Hook) -> None
     with SimulatedLooker(counts={"dashboard": 4, "look": 3}) as looker:
         looker.library.unknown_fields = {"users.count"}
         server.environment |= login(looker)
-        assert server.command("looker", "validate", check=False).returncode == 4
+        validated = server.command("looker", "validate", "--json", check=False)
+    assert validated.returncode == 4
+    report = json.loads(validated.stdout)
     [alarm] = wait_until(lambda: alarms(hook, "content-broken"), 60, "the alarm")
-    assert sum(alarm["facts"]["types"].values()) == alarm["facts"]["errors"] > 0
+    assert alarm["facts"]["types"] == report["types"] == {"dashboard": 1}
+    assert alarm["facts"]["errors"] == len(report["broken"]) > 1
     assert "users.count" in alarm["facts"]["first"]
     assert looker.url.removeprefix("http://") in alarm["subject"]
 

@@ -48,8 +48,8 @@ from headrace.cli.deployments.plan import Plan, PlannedDeployment, PlannedSchedu
 from headrace.cli.deployments.triggers import automations_of, reconcile_triggers
 from headrace.errors import ConfigurationError
 from headrace.extras import ExtraMissing
+from headrace.prefect_api.dead_runs import AT_WORK, MESSAGE
 from headrace.project import PACKAGES
-from tasks.dead_runs import AT_WORK, MESSAGE
 
 Times = CronSchedule | IntervalSchedule | RRuleSchedule
 

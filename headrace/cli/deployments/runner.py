@@ -145,8 +145,8 @@ async def serve(serving: Serving, port: int) -> None:
 async def _conclude_killed_runs() -> None:
     """Call runs of commands crashed whose process was killed, as far as leases prove it."""
     from headrace.leases import open_leases
+    from headrace.prefect_api.dead_runs import conclude_runs_of_the_dead
     from headrace.settings import load_settings
-    from tasks.dead_runs import conclude_runs_of_the_dead
 
     while True:
         try:

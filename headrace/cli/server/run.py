@@ -172,7 +172,7 @@ def with_client(ask: Callable[[Any], Awaitable[Any]]) -> Any:
     with api_for_run(load_settings().home, say=say_on_stderr) as api:
         from prefect.client.orchestration import get_client
 
-        from blocks.api import API_ERRORS, require_api
+        from headrace.prefect_api.reachable import API_ERRORS, require_api
 
         async def asked() -> Any:
             async with get_client() as client:

@@ -16,9 +16,9 @@ from prefect.client.schemas.objects import StateType
 from prefect.exceptions import ObjectNotFound
 from prefect.states import Crashed
 
-from blocks.api import API_ERRORS, require_api
 from headrace.leases import Holder, LeaseStore
 from headrace.leases.this_machine import Liveness
+from headrace.prefect_api.reachable import API_ERRORS, require_api
 
 log = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from prefect.exceptions import ObjectNotFound
 
 from headrace.leases import Holder
 from headrace.leases.model import Process
-from tasks import dead_runs
+from headrace.prefect_api import dead_runs
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
