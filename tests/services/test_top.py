@@ -6,6 +6,7 @@ import fcntl
 import io
 import os
 import pty
+import select
 import signal
 import socket
 import struct
@@ -156,13 +157,15 @@ def watching(settings: dict[str, str]) -> Iterator[Callable[[Callable[[str], boo
     os.close(theirs)
 
     def frame(wanted: Callable[[str], bool]) -> str:
-        seen = b""
-        while True:
-            seen += os.read(ours, 65_536)
+        seen, deadline = b"", time.monotonic() + 60
+        while time.monotonic() < deadline:
+            if select.select([ours], [], [], 1)[0]:
+                seen += os.read(ours, 65_536)
             # What stands before the first title, and behind the last one, is no whole frame.
             for each in seen.decode(errors="replace").split("headrace top, ")[1:-1]:
                 if wanted(each):
                     return each
+        raise AssertionError(seen[-4_000:].decode(errors="replace"))
 
     try:
         yield frame
