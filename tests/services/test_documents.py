@@ -79,17 +79,20 @@ def run_page(
     """
     home = folder / "home"
     own = {"HEADRACE_HOME": str(home), **settings}
-    shell = subprocess.Popen(
-        ["bash", "-c", script_of(DOCS / f"{page}.md", stand_ins=stand_ins or {}, given=given)],
-        cwd=folder,
-        env=clean_environment(**own, PATH=f"{BIN}{os.pathsep}{os.environ['PATH']}"),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
+    # No pipe: a worker that the page leaves behind holds it open until its runs have ended.
+    output = folder.parent / f"{folder.name}.txt"
+    with output.open("wb") as sink:
+        shell = subprocess.Popen(
+            ["bash", "-c", script_of(DOCS / f"{page}.md", stand_ins=stand_ins or {}, given=given)],
+            cwd=folder,
+            env=clean_environment(**own, PATH=f"{BIN}{os.pathsep}{os.environ['PATH']}"),
+            stdout=sink,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
     try:
-        said, _ = shell.communicate(timeout=800)
+        shell.wait(timeout=800)
+        said = output.read_text()
         assert shell.returncode == 0, said
         assert "Traceback" not in said, said
     finally:
