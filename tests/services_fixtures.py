@@ -99,11 +99,20 @@ def running(command: list[str], folder: Path, url: str) -> Iterator[subprocess.P
         server.wait(timeout=10)
 
 
+#: Ports that this process has handed out: a server takes several, and opens them later.
+_handed_out: set[int] = set()
+
+
 def free_port(*, twin: int = 0) -> int:
-    """A loopback port that no process listens on, below the range of outgoing connections."""
+    """A loopback port that no process listens on, below the range of outgoing connections.
+
+    None is handed out twice.
+    """
     while True:
         port = random.randrange(12_000, 22_000)
-        if all(_is_free(candidate) for candidate in {port, port + twin}):
+        ports = {port, port + twin}
+        if not ports & _handed_out and all(_is_free(candidate) for candidate in ports):
+            _handed_out.update(ports)
             return port
 
 
