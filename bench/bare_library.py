@@ -45,7 +45,8 @@ def main(url: str, product: str, newest: int, folder: Path) -> None:
                 fetched_at=datetime.now(UTC),
             )
 
-        sizing = Sizing(lake.grid.cell_pages, in_flight=THREADS, pool=THREADS)
+        # As a flow sizes them once it has measured that answers take a millisecond: whole cells.
+        sizing = Sizing(lake.grid.cell_pages, in_flight=THREADS, pool=THREADS, latency_s=0.001)
         with ThreadPoolExecutor(THREADS) as pool:
             list(pool.map(fetch, plan_chunks(IntervalSet.of((1, newest)), sizing)))
             lake.merge_due(product)
