@@ -287,7 +287,7 @@ def test_a_killed_runner_is_restarted_and_its_run_is_concluded(
     ended = server.ended(run_id, 90)
     assert ended["state_type"] in ("CRASHED", "CANCELLED")
     server.up()
-    assert "restarted 1 times" in server.command("status").stdout
+    assert "restarted 1 time," in server.command("status").stdout
     again = server.start("backfill/on-demand", **{**slow, "chunk_concurrency": 9}, lake="killed")
     assert server.ended(again)["state_type"] == "COMPLETED"
     assert len(rows(server.folder / "killed", "BTC-USD")) == sim.newest_id("BTC-USD")

@@ -60,12 +60,12 @@ class Supervisor:
             began = time.monotonic()
             child = subprocess.Popen(self._command)
             self._watch(child)
+            if not self._over.is_set():
+                lived_s = time.monotonic() - began
+                pause_s = 1.0 if lived_s > _GOOD_LIFE_S else min(2 * pause_s, _LONGEST_PAUSE_S)
+                # Before what it left is ended, which takes seconds: nothing is served in them.
+                self._report(f"the runner ended with {child.returncode}; again in {pause_s:g} s")
             end_others_carrying(self._token, grace_s=_END_TIMEOUT_S)
-            if self._over.is_set():
-                return
-            lived_s = time.monotonic() - began
-            pause_s = 1.0 if lived_s > _GOOD_LIFE_S else min(2 * pause_s, _LONGEST_PAUSE_S)
-            self._report(f"the runner ended with {child.returncode}; again in {pause_s:g} s")
             self._over.wait(pause_s)
 
     def _watch(self, child: subprocess.Popen[bytes]) -> None:
