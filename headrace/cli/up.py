@@ -194,7 +194,8 @@ def _serving_lines(state: ServerStatus) -> list[str]:
     names = ", ".join(state.serving.deployments) or "not yet"
     lines = [f"  serving   {names}", f"            in {state.serving.folder}"]
     if state.serving.restarts:
-        lines.append(f"            restarted {counted(state.serving.restarts, 'time')}, see its log")
+        restarts = counted(state.serving.restarts, "time")
+        lines.append(f"            restarted {restarts}, see its log")
     return lines + _schedule_lines(state, datetime.now(UTC))
 
 
