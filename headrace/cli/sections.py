@@ -50,7 +50,7 @@ class Sections:
 
     Attributes:
         limited: to the height of the terminal. Each section but the first gives way down to a
-            quarter of it, and then the first one.
+            quarter of it, and then the first one; the lines at the end to a third of it.
     """
 
     head: str
@@ -76,7 +76,8 @@ class Sections:
         foot = lines([Text(line, style="yellow") for line in self.foot])
         drawn = [lines(each.drawn(len(each.rows))) for each in self.sections]
         if height is not None:
-            foot = foot[: height // 3]
+            unused = height - len(head) - sum(map(len, drawn))
+            foot = foot[: max(height // 3, unused)]
             room = height - len(head) - len(foot)
             for place, section in enumerate(self.sections):
                 later = [len(each) for each in drawn[place + 1 :]]

@@ -149,10 +149,13 @@ def watching(settings: dict[str, str]) -> Iterator[Callable[[Callable[[str], boo
     """`headrace top` on a terminal: a function that waits for a frame; it ends with Ctrl-C."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 400, 0, 0))
+    # pytest's workers have a width and height that would count, not those of the terminal.
+    size = ("COLUMNS", "LINES")
+    of_the_tests = {name: text for name, text in os.environ.items() if name not in size}
     process = subprocess.Popen(
         [HEADRACE, "top", "--interval-s", "0.5"], stdin=theirs, stdout=theirs,
         stderr=subprocess.PIPE, start_new_session=True,
-        env={**os.environ, **settings, "TERM": "xterm"},
+        env={**of_the_tests, **settings, "TERM": "xterm"},
     )  # fmt: skip
     os.close(theirs)
 

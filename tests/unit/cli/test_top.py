@@ -180,6 +180,19 @@ def test_each_section_says_how_much_it_leaves_out(height: int, width: int) -> No
     assert text.count("quick-heron-") >= (1 if width > 40 else 0)
 
 
+def test_what_cannot_be_read_is_said_whole_where_there_is_room() -> None:
+    view = View()
+    view.problems += [
+        "quotas: " + "nothing listens " * 25 + "there",
+        "leases: " + "gone " * 80 + "end",
+    ]
+    drawn = on_a_terminal(view, 24, 80)
+    assert list(filter(None, drawn))[-1].endswith("end")
+    crowded = seen(runs=40, leases=40, quotas=40)
+    crowded.problems += view.problems
+    assert len(on_a_terminal(crowded, 24, 80)) <= 24
+
+
 def test_a_pipe_has_all_of_it() -> None:
     console = Console(width=400, file=io.StringIO())
     console.print(seen(runs=20, leases=30, quotas=10, parts=50).drawn())
